@@ -183,5 +183,6 @@ func (c *connection) Buffered() (query, output int) {
 func (s *Server) newConnection(e ends) *connection {
 	c := &connection{server: s, ends: e, intake: intake{parser: resp.NewParser(s.limits)}, silence: silence{traffic: true}}
 	c.session = s.engine.NewClient(c)
+	c.session.Reply.OnGrowth(c.composed)
 	return c
 }

@@ -81,11 +81,27 @@ func (c *connection) exceedsPushed(waiting int) bool {
 	return c.exceeds(waiting)
 }
 
+// composed has a worker end what it does for a client whose reply, as far as it is composed, is
+// more than may wait to be sent: the connection will be closed. It is the worker that calls it.
+func (c *connection) composed(length int) {
+	limit := c.configuredLimit().Hard
+	if !c.working || c.session.ReplyMode != execute.ReplyOn || limit == 0 || uint64(length) <= limit {
+		return
+	}
+	if !c.session.Killed() {
+		c.noteUnread(length)
+		c.server.engine.Dismiss(c.session, nil)
+	}
+}
+
 func (c *connection) dropUnread(waiting int) {
-	s := c.server
-	s.logger.Warn("closing a connection that does not read what it is sent", "client", c.remote, "waiting", waiting)
-	s.engine.Statistics.OutputBufferExceeded.Add(1)
+	c.noteUnread(waiting)
 	c.drop()
+}
+
+func (c *connection) noteUnread(waiting int) {
+	c.server.logger.Warn("closing a connection that does not read what it is sent", "client", c.remote, "waiting", waiting)
+	c.server.engine.Statistics.OutputBufferExceeded.Add(1)
 }
 
 const (

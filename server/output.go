@@ -34,16 +34,20 @@ func (c *connection) sendPiece(next func(c *connection)) (goesOn bool) {
 	if replicas, _ := c.server.engine.Held(c.session); replicas > 0 {
 		return false
 	}
-	rest := c.session.Reply.Bytes()[c.sent:]
-	if len(rest) <= replyPiece || c.exceeds(c.conn.OutboundBuffered()+len(rest)) {
+	reply := c.session.Reply
+	rest := reply.Len() - c.sent
+	if rest <= replyPiece || c.exceeds(c.conn.OutboundBuffered()+rest) {
 		return false
 	}
 	if c.conn.OutboundBuffered() > mostCopied {
 		c.patience = min(max(2*c.patience, leastPatience), mostPatience)
 	} else {
 		c.patience = 0
-		c.sent += replyPiece
-		c.write(rest[:replyPiece])
+		part := reply.From(c.sent)
+		part = part[:min(len(part), replyPiece)]
+		c.sent += len(part)
+		c.write(part)
+		reply.Sent(c.sent)
 	}
 	time.AfterFunc(c.patience, func() { c.post(func() { next(c) }) })
 	return true
@@ -69,9 +73,7 @@ func (c *connection) flush() {
 		return
 	}
 	if reply.Len() > 0 {
-		rest := reply.Bytes()[c.sent:]
-		c.sent = 0
-		c.write(rest)
+		c.writeReply()
 		c.server.engine.ReleaseReply(c.session)
 	}
 	c.writePushed()
@@ -88,6 +90,21 @@ func (c *connection) flush() {
 	}
 	if c.session.Closing() {
 		c.dropWhenSent()
+	}
+}
+
+// writeReply sends what is left of the reply.
+func (c *connection) writeReply() {
+	reply, from := c.session.Reply, c.sent
+	c.sent = 0
+	if c.dropped || c.exceeds(c.conn.OutboundBuffered()+reply.Len()-from) {
+		return
+	}
+	for from < reply.Len() {
+		part := reply.From(from)
+		from += len(part)
+		c.write(part)
+		reply.Sent(from)
 	}
 }
 

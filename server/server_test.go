@@ -391,6 +391,23 @@ func TestOutputLimitOfReplies(t *testing.T) {
 	other.want("+PONG", "ping")
 }
 
+// TestOutputLimitWhileComposing: a request ends when its reply is more than may wait to be sent,
+// not when the reply is whole. What isn't sent has no limit.
+func TestOutputLimitWhileComposing(t *testing.T) {
+	r := startServer(t, "client-output-buffer-limit", "normal 1mb 0 0")
+	c, silent := r.dial(), r.dial()
+	c.want(":1", "hset", "hash", "field", strings.Repeat("x", 10_000))
+	silent.Queue("client", "reply", "off")
+	silent.Queue("hrandfield", "hash", "-3000", "withvalues")
+	silent.want("+OK", "client", "reply", "on")
+	c.Queue("hrandfield", "hash", "-1000000000000", "withvalues")
+	if err := c.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	c.wantClosed()
+	silent.want("+PONG", "ping")
+}
+
 // TestRepliesAreNotCutOff reads a large reply slowly, behind which the server closes the
 // connection.
 func TestRepliesAreNotCutOff(t *testing.T) {

@@ -32,9 +32,6 @@ func AppendArrayHeader(dst []byte, n int) []byte { return appendHeader(dst, '*',
 // AppendBulkHeader begins a bulk string of n bytes, behind which "\r\n" has to follow.
 func AppendBulkHeader(dst []byte, n int64) []byte { return appendHeader(dst, '$', n) }
 
-// aroundText is room for what stands around a text, and for a number behind it.
-const aroundText = 64
-
 // AppendBulk appends a bulk string.
 func AppendBulk(dst, b []byte) []byte {
 	dst = buffer.Grow(dst, len(b)+aroundText)

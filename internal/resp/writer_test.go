@@ -1,8 +1,12 @@
 package resp
 
 import (
+	"bytes"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -58,6 +62,107 @@ func TestRewind(t *testing.T) {
 	w.Raw([]byte(":7\r\n"))
 	if got := string(w.Bytes()); got != "+OK\r\n:7\r\n" || w.Len() != len(got) {
 		t.Errorf("%d bytes: %q", w.Len(), got)
+	}
+}
+
+// TestPieces composes replies of many pieces by chance, and the same in one slice.
+func TestPieces(t *testing.T) {
+	for seed := range uint64(8) {
+		random := rand.New(rand.NewPCG(seed, 7))
+		w, want := NewWriter(2), []byte(nil)
+		text := func() []byte {
+			n := random.IntN(200)
+			switch random.IntN(50) {
+			case 0:
+				n = random.IntN(3 * longPiece)
+			case 1, 2, 3:
+				n = random.IntN(longPiece / 4)
+			}
+			return bytes.Repeat([]byte{byte('a' + random.IntN(26))}, n)
+		}
+		var arrays []int
+		for len(want) < 12*longPiece || len(arrays) > 0 {
+			switch at := w.Mark(); random.IntN(10) {
+			case 0:
+				arrays = append(arrays, w.BeginArray())
+				want = append(want, "*0\r\n"...)
+			case 1, 2:
+				if last := len(arrays) - 1; last >= 0 {
+					n := random.IntN(2_000_000)
+					w.EndArray(arrays[last], n)
+					want = slices.Replace(want, arrays[last], arrays[last]+4, fmt.Appendf(nil, "*%d\r\n", n)...)
+					arrays = arrays[:last]
+				}
+			case 3:
+				b := text()
+				handle := w.BeginBulk()
+				w.Raw(b)
+				w.EndBulk(handle)
+				want = fmt.Appendf(want, "$%d\r\n%s\r\n", len(b), b)
+			case 4:
+				b := text()
+				w.Raw(b)
+				w.InsertBulk(at, []byte("inserted"))
+				want = append(append(want, "$8\r\ninserted\r\n"...), b...)
+			case 5:
+				w.Bulk(text())
+				w.Bulk(text())
+				w.Rewind(at)
+			case 6:
+				w.Integer(7)
+				want = append(want, ":7\r\n"...)
+			case 7:
+				b := text()
+				w.BulkString(string(b))
+				want = fmt.Appendf(want, "$%d\r\n%s\r\n", len(b), b)
+			default:
+				b := text()
+				w.Bulk(b)
+				want = fmt.Appendf(want, "$%d\r\n%s\r\n", len(b), b)
+			}
+		}
+		if w.Len() != len(want) || !bytes.Equal(w.Bytes(), want) {
+			t.Fatalf("seed %d: %d bytes, want %d", seed, w.Len(), len(want))
+		}
+		for from := 0; from < len(want); {
+			part := w.From(from)
+			part = part[:1+random.IntN(len(part))]
+			if !bytes.Equal(part, want[from:from+len(part)]) {
+				t.Fatalf("seed %d: something else stands behind %d", seed, from)
+			}
+			from += len(part)
+			w.Sent(from)
+		}
+	}
+}
+
+// TestGrowingCopiesNothing: a reply takes hardly more memory than it has bytes, and what was sent
+// of it takes none.
+func TestGrowingCopiesNothing(t *testing.T) {
+	for _, size := range []int{10, 1000, 200_000, 300_000, longPiece, 5 * longPiece} {
+		var before, after, left runtime.MemStats
+		value := make([]byte, size)
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		w, length := NewWriter(2), 0
+		w.OnGrowth(func(so int) { length = so })
+		for w.Len() < 64*longPiece {
+			w.Bulk(value)
+		}
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; took > uint64(w.Len())*5/4+8*longPiece {
+			t.Errorf("values of %d bytes: %d bytes of memory were taken for a reply of %d", size, took, w.Len())
+		}
+		if length < 58*longPiece || length > w.Len() {
+			t.Errorf("values of %d bytes: a reply of %d bytes was said to have %d", size, w.Len(), length)
+		}
+		w.Sent(w.Len())
+		runtime.GC()
+		runtime.ReadMemStats(&left)
+		if kept := int64(left.HeapAlloc) - int64(before.HeapAlloc); kept > 8*longPiece {
+			t.Errorf("values of %d bytes: %d bytes are kept when all is sent", size, kept)
+		}
+		runtime.KeepAlive(w)
 	}
 }
 

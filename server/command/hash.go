@@ -314,6 +314,7 @@ func sampleSize(count int64, length int) (n int, repeated bool) {
 // sampleLimit keeps a sample with repetition, whose size only the client knows, from growing beyond
 // what a reply may be.
 type sampleLimit struct {
+	c        *Invocation
 	end      int // of the reply
 	exceeded bool
 }
@@ -322,23 +323,28 @@ const errSampleReply = Error("ERR the reply would exceed the maximum allowed siz
 
 func newSampleLimit(c *Invocation, repeated bool) sampleLimit {
 	if !repeated {
-		return sampleLimit{end: math.MaxInt}
+		return sampleLimit{c: c, end: math.MaxInt}
 	}
 	length := c.Reply.Len()
-	return sampleLimit{end: length + int(min(c.Engine.Config.ProtoMaxBulkLen.Get(), int64(math.MaxInt-length)))}
+	return sampleLimit{c: c, end: length + int(min(c.Engine.Config.ProtoMaxBulkLen.Get(), int64(math.MaxInt-length)))}
 }
 
 // within tells whether a reply of a length may grow further.
 func (l *sampleLimit) within(length int) bool {
 	l.exceeded = length > l.end
-	return !l.exceeded
+	return !l.exceeded && !l.c.Unwanted()
 }
 
 func (l *sampleLimit) check(err error) error {
-	if err == nil && l.exceeded {
+	switch {
+	case err != nil:
+		return err
+	case l.exceeded:
 		return errSampleReply
+	case l.c.Unwanted():
+		return storage.ErrUnwanted
 	}
-	return err
+	return nil
 }
 
 // setFields sets fields to the values behind them, and returns how many are new.

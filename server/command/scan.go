@@ -137,22 +137,17 @@ func scanElements(c *Invocation, t layout.Type) error {
 	})
 }
 
-// scan answers one step of a walk: its new cursor, and what it found. That is known before the
-// cursor is, which comes first.
+// scan answers one step of a walk: its new cursor, which is known last, and what it found.
 func scan(c *Invocation, w walk, cursor uint64, o *scanOptions, advance func(step storage.ScanStep, found *int) (last []byte, err error)) error {
 	step := storage.ScanStep{Behind: keptBy(c.Engine).cursors.find(cursor, w), Prefix: o.names.prefix, Count: o.count}
-	mark := c.Reply.Mark()
-	found := 0
+	c.Reply.Array(2)
+	mark, found := c.Reply.Mark(), 0
 	elements := c.Reply.BeginArray()
 	last, err := advance(step, &found)
 	if err = cmp.Or(err, o.names.err); err != nil {
 		return err
 	}
 	c.Reply.EndArray(elements, found)
-	body := append([]byte(nil), c.Reply.Bytes()[mark:]...)
-	c.Reply.Rewind(mark)
-	c.Reply.Array(2)
-	c.Reply.BulkString(strconv.FormatUint(keptBy(c.Engine).cursors.step(w, cursor, last), 10))
-	c.Reply.Raw(body)
+	c.Reply.InsertBulk(mark, strconv.AppendUint(nil, keptBy(c.Engine).cursors.step(w, cursor, last), 10))
 	return nil
 }

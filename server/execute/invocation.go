@@ -102,6 +102,9 @@ func (c *Invocation) ChangeLibraries(libraries any) { c.batch.running.outbox.lib
 // called.
 func (c *Invocation) ChangedLibraries() any { return c.batch.running.outbox.libraries }
 
+// Unwanted reports whether nobody waits for what the command reads any more.
+func (c *Invocation) Unwanted() bool { return c.batch.unwanted != nil && c.batch.unwanted.Load() }
+
 // Push sends the client something that is no reply. It comes behind the reply to the outermost
 // request.
 func (c *Invocation) Push(write func(w *resp.Writer)) {

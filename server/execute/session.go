@@ -269,7 +269,7 @@ func (s *Session) Is(kind SessionKind) bool { return s.kind.Load()&int32(kind) !
 // Idle gives back memory that a session which waits doesn't need.
 func (s *Session) Idle() {
 	if s.Reply.Len() == 0 {
-		s.Reply = resp.NewWriter(s.Protocol)
+		s.Reply.Release()
 	}
 }
 
