@@ -40,6 +40,13 @@ func AppendBulk(dst, b []byte) []byte {
 	return append(dst, "\r\n"...)
 }
 
+// appendShort is AppendBulk for what is copied in one go.
+func appendShort(dst, b []byte) []byte {
+	dst = appendHeader(dst, '$', int64(len(b)))
+	dst = append(dst, b...)
+	return append(dst, "\r\n"...)
+}
+
 // appendHeader appends a line of a number behind the byte that tells its kind.
 func appendHeader(dst []byte, kind byte, n int64) []byte {
 	dst = append(dst, kind)

@@ -221,7 +221,7 @@ func (w *Writer) Integer(n int64) { w.header(':', n) }
 // Bulk writes a bulk string.
 func (w *Writer) Bulk(b []byte) {
 	if len(b) <= copiedAtOnce {
-		w.reply = AppendBulk(w.room(len(b)+aroundText), b)
+		w.reply = appendShort(w.room(len(b)+aroundText), b)
 		return
 	}
 	w.reply = appendHeader(w.room(min(len(b), longPiece)+aroundText), '$', int64(len(b)))
