@@ -2,6 +2,7 @@ package replication
 
 import (
 	"flag"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"kedis/redis-tests/launch"
 	"kedis/redis-tests/resp"
+	"kedis/redis-tests/seed"
 )
 
 var sentinelFailovers = flag.Int("sentinel-failovers", 1, "how often Sentinels exchange the primary")
@@ -213,8 +215,8 @@ func TestSlowReplica(t *testing.T) {
 	}
 }
 
-// TestReplicaWithAFullDisk: it holds up nobody beyond the time-out, and goes on when there is room.
-func TestReplicaWithAFullDisk(t *testing.T) {
+// smallDisk is a directory on a file system of 64 MB; the test is skipped where none can be mounted.
+func smallDisk(t *testing.T) string {
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=64m"); err != nil {
 		t.Skipf("a tmpfs can't be mounted here (%v): a full disk isn't tested", err)
@@ -224,6 +226,41 @@ func TestReplicaWithAFullDisk(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return disk
+}
+
+// TestReplicaWithoutRoom: a replica whose disk can't hold the primary's data keeps its own, and takes
+// the primary's as soon as there are fewer.
+func TestReplicaWithoutRoom(t *testing.T) {
+	program := launch.MustUnderTest(t)
+	primary := launch.ForTest(t, program)
+	replica, err := program.Start(smallDisk(t), "--binlog-segment-size", "1mb", "--binlog-retention-size", "1mb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { launch.End(t, replica) })
+	source, own := primary.MustDial(t), replica.MustDial(t)
+	do(t, own, "SET", "own", "1")
+	value, random := make([]byte, 100_000), rand.NewChaCha8([32]byte{byte(seed.Of(t))})
+	for i := range 800 {
+		random.Read(value)
+		do(t, source, "SET", "value:"+strconv.Itoa(i), string(value))
+	}
+	follow(t, replica, primary.Port)
+	eventually(t, "the replica tries again", func() bool {
+		attempts, _ := strconv.Atoi(info(t, primary, "sync_full"))
+		return attempts >= 3
+	})
+	expect(t, own, `"1"`, "GET", "own")
+	do(t, source, "FLUSHALL")
+	do(t, source, "SET", "few", "1")
+	converge(t, primary, replica)
+	expect(t, own, `"1"`, "GET", "few")
+}
+
+// TestReplicaWithAFullDisk: it holds up nobody beyond the time-out, and goes on when there is room.
+func TestReplicaWithAFullDisk(t *testing.T) {
+	disk := smallDisk(t)
 	program := launch.MustUnderTest(t)
 	primary := launch.ForTest(t, program, "--synchronous-timeout", "200")
 	directory := filepath.Join(disk, "data")

@@ -405,6 +405,12 @@ func (s *Store) RoomToPersist() int64 {
 	return bytes
 }
 
+// requireRoom fails where the disk may lack room for so many bytes besides what Persist takes.
+// RocksDB would wait for it, and while it waits nothing can be taken back that fills the disk.
+func (s *Store) requireRoom(bytes int64) error {
+	return s.db().RequireRoom(uint64(s.RoomToPersist() + bytes))
+}
+
 // settled is the position of the last frozen generation, or of RocksDB's memory if there is none.
 func (s *Store) settled() int64 {
 	if list := s.tiers.Load().frozen; len(list) > 0 {

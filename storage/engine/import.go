@@ -192,6 +192,9 @@ func (i *Import) writeJournal() error {
 // writeBatch brings the journal to table files and, with a batch, to memtables.
 func (i *Import) writeBatch() error {
 	j := &i.txn.journal
+	if err := i.store.requireRoom(int64(j.size())); err != nil {
+		return fmt.Errorf("storage: importing: %w", err)
+	}
 	i.batch.Reset()
 	defer i.store.presences.writes.begin()()
 	var ns *Namespace

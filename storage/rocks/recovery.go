@@ -219,7 +219,7 @@ func (d *DB) recover(now time.Time) {
 		}
 		return
 	}
-	if now.Before(r.compactions.due) || d.roomFor(CompactionRoom) != nil {
+	if now.Before(r.compactions.due) || d.RequireRoom(CompactionRoom) != nil {
 		return
 	}
 	r.compactions.begin(now)

@@ -95,7 +95,7 @@ func (d *DB) noteWriteBuffer(bytes int64) { d.tablesFrom.Store(bytes / 2) }
 // before it gets there, may still fit.
 func (d *DB) NewTables(options TableOptions) (*Tables, error) {
 	if options.Bytes > 0 {
-		if err := d.roomFor(uint64(options.Bytes) + tableRoom); err != nil {
+		if err := d.RequireRoom(uint64(options.Bytes) + tableRoom); err != nil {
 			return nil, err
 		}
 		d.awaitCompactions(options.Bytes)
@@ -105,14 +105,14 @@ func (d *DB) NewTables(options TableOptions) (*Tables, error) {
 
 func newTableBuffer() []byte { return make([]byte, 0, tableBlock+tableBlock/4) }
 
-// roomFor fails when the disk has less room than so many bytes.
-func (d *DB) roomFor(bytes uint64) error {
+// RequireRoom fails when the disk has less room than so many bytes. The error satisfies IsNoSpace.
+func (d *DB) RequireRoom(bytes uint64) error {
 	free, err := d.free()
 	if err != nil {
 		return fmt.Errorf("rocks: looking for room on the disk: %w", err)
 	}
 	if free < bytes {
-		return fmt.Errorf("rocks: %d bytes for tables: %w", bytes, syscall.ENOSPC)
+		return fmt.Errorf("rocks: the disk has %d bytes left, and %d are needed: %w", free, bytes, syscall.ENOSPC)
 	}
 	return nil
 }
