@@ -213,7 +213,8 @@ func (n *Node) undoFailover() error {
 	return nil
 }
 
-// TakeOver makes a replica the primary, as its primary asks it to do.
+// TakeOver makes a replica the primary, as its primary asks it to do. One that has handed over
+// itself, and waits for an answer, is the primary again.
 func (n *Node) TakeOver(id string) error {
 	n.roles.Lock()
 	defer n.roles.Unlock()
@@ -224,6 +225,9 @@ func (n *Node) TakeOver(id string) error {
 		return errOtherHistory
 	}
 	n.Logger.Info("the primary asks its replica to take over")
+	if n.failover != nil {
+		return n.undoFailover()
+	}
 	return n.promote()
 }
 

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"kedis/binlog"
 	"kedis/internal/psync"
 	"kedis/internal/resp"
 	"kedis/internal/secure"
@@ -500,6 +501,9 @@ func (l *link) goOn(id string, position int64) error {
 		}
 		if position < l.node.Host.Log().Position() {
 			if err := l.node.cutTo(position); err != nil {
+				if errors.Is(err, binlog.ErrNotBorder) || errors.Is(err, binlog.ErrPurged) || errors.Is(err, binlog.ErrCorrupt) {
+					l.diverge() // it would be the same each time
+				}
 				return err
 			}
 		}

@@ -289,6 +289,27 @@ func TestFailoverToNobody(t *testing.T) {
 	equal(t, primary, replica)
 }
 
+// TestFailoverBack asks a server that has handed over, to one that doesn't answer, to take over
+// itself: that is the end of its own failover.
+func TestFailoverBack(t *testing.T) {
+	primary, replica := launch.ForTest(t, launch.MustUnderTest(t)), launch.ForTest(t, launch.MustUnderTest(t))
+	follow(t, replica, primary.Port)
+	c := primary.MustDial(t)
+	converge(t, primary, replica)
+	online(t, primary, 1)
+	history := info(t, primary, "master_replid")
+	frozen(t, replica)
+	do(t, c, "FAILOVER", "TO", "127.0.0.1", strconv.Itoa(replica.Port), "FORCE", "TIMEOUT", "10")
+	until(t, primary, "master_failover_state", "failover-in-progress")
+	if _, err := primary.MustDial(t).Do("PSYNC", history, "1", "FAILOVER"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, primary, "role", "master")
+	until(t, primary, "master_failover_state", "no-failover")
+	expect(t, c, "+OK", "SET", "k", "1")
+	expect(t, c, "-ERR No failover in progress.", "FAILOVER", "ABORT")
+}
+
 // TestRefusedFailover compares what a primary with a replica answers to FAILOVER that can't be, and
 // a replica to a PSYNC that wants to make it the primary.
 func TestRefusedFailover(t *testing.T) {
