@@ -215,7 +215,8 @@ func TestSlowReplica(t *testing.T) {
 	}
 }
 
-// smallDisk is a directory on a file system of 64 MB; the test is skipped where none can be mounted.
+// smallDisk is a directory on a file system of 64 MB; the test is skipped where none can be
+// mounted.
 func smallDisk(t *testing.T) string {
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=64m"); err != nil {
@@ -229,8 +230,8 @@ func smallDisk(t *testing.T) string {
 	return disk
 }
 
-// TestReplicaWithoutRoom: a replica whose disk can't hold the primary's data keeps its own, and takes
-// the primary's as soon as there are fewer.
+// TestReplicaWithoutRoom: a replica whose disk can't hold the primary's data keeps its own, and
+// takes the primary's as soon as there are fewer.
 func TestReplicaWithoutRoom(t *testing.T) {
 	program := launch.MustUnderTest(t)
 	primary := launch.ForTest(t, program)
