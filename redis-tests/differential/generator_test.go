@@ -111,6 +111,7 @@ func TestNothingHarmful(t *testing.T) {
 		{"client kill id 7", "client kill id 999999"},
 		{"client pause 100 all", "client pause 0 all"},
 		{"client list id 0", "client list id 0"},
+		{"debug set-active-expire 0", "debug set-active-expire 1"},
 		{"sort l by w_* alpha store d", "sort l by w_* store d"},
 		{"scan +0", "scan abc"},
 	} {
