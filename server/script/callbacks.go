@@ -27,7 +27,7 @@ func scriptCall(handle C.uintptr_t, words *C.char, length C.size_t, count C.int)
 		return 0
 	}
 	if !s.setInput(reply) {
-		s.setInput(noRoom)
+		s.setInput(noRoom) // C finds nothing if there is no memory for that either
 	}
 	return 1
 }

@@ -262,6 +262,27 @@ func TestStateWithoutMemoryIsClosed(t *testing.T) {
 	state.Close()
 }
 
+// TestRunsWithoutMemorySaySo: of a fresh state, which has no room for a reply or a text yet, nor
+// memory to make it.
+func TestRunsWithoutMemorySaySo(t *testing.T) {
+	for _, program := range []string{
+		`local t while true do t = {t} end`,
+		`local t local function f() while true do t = {t} end end for i = 1, 5 do pcall(f) end error({err = "MY x"})`,
+		`local call = redis.call pcall(cjson.encode, 1) local t local function f() while true do t = {t} end end
+			for i = 1, 5 do pcall(f) end return call("PING")`,
+	} {
+		state, err := script.Open(script.Options{Memory: 4 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result := run(t, state, program, 0); result.End != script.Failed || string(result.Output) != "ERR not enough memory" {
+			t.Errorf("%s: end %v %q", program, result.End, result.Output)
+		}
+		checkHonest(t, state, program)
+		state.Close()
+	}
+}
+
 // TestLibraryWithoutMemoryIsForgotten: giving back the reference of a library's text takes memory
 // the first time, though its text has taken all that there was.
 func TestLibraryWithoutMemoryIsForgotten(t *testing.T) {

@@ -169,6 +169,15 @@ int interpreter_reserve(struct interpreter *in, struct bytes *b, size_t more) {
 	return 1;
 }
 
+// reserve_beyond makes room for little, beyond the limit if need be.
+static int reserve_beyond(struct interpreter *in, struct bytes *b, size_t more) {
+	size_t limit = in->limit;
+	in->limit = SIZE_MAX;
+	int reserved = interpreter_reserve(in, b, more);
+	in->limit = limit;
+	return reserved;
+}
+
 static void release(struct interpreter *in, struct bytes *b) {
 	allocate(in, b->data, b->capacity, 0);
 	memset(b, 0, sizeof *b);
@@ -388,8 +397,13 @@ static void text_of_error(struct interpreter *in, int prefixed) {
 	}
 	size_t length = strlen(text);
 	in->output.length = 0;
-	if (!interpreter_reserve(in, &in->output, length + 5)) // the script has used it all up
-		return;
+	if (!interpreter_reserve(in, &in->output, length + 5)) { // the script has used it all up
+		text = "not enough memory";
+		length = strlen(text);
+		raw = 0;
+		if (!reserve_beyond(in, &in->output, length + 5))
+			return;
+	}
 	if (prefixed && !raw) {
 		memcpy(in->output.data, "ERR ", 4);
 		in->output.length = 4;

@@ -66,6 +66,8 @@ static int call(lua_State *L, int raises) {
 	if (!scriptCall(in->handle, in->output.data, in->output.length, lua_gettop(L)))
 		in->ending = END_TAKEN_BACK;
 	end_if_ending(L); // or there was no memory for the reply, since it is to end
+	if (in->input.length == 0) // nor for saying so
+		return luaL_error(L, "not enough memory");
 	lua_settop(L, 0);
 	push_reply(L, in->input.data, in->input.length);
 	if (raises && in->input.data[0] == '-')
