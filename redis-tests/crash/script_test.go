@@ -85,3 +85,65 @@ func checkScripts(t *testing.T, server *launch.Server, answered []int) {
 		answered[writer] = first
 	}
 }
+
+// TestStoppedInScripts stops the server while a script has written half of what it is to write, by
+// itself and in a transaction: nothing of that is there.
+func TestStoppedInScripts(t *testing.T) {
+	const script = `redis.call("set", "half", "1") while true do end`
+	for name, requests := range map[string][][]string{
+		"EVAL": {{"EVAL", script, "0"}},
+		"EXEC": {{"MULTI"}, {"SET", "before", "1"}, {"EVAL", script, "0"}, {"SET", "behind", "1"}, {"EXEC"}},
+	} {
+		for _, signal := range []bool{true, false} {
+			t.Run(name+", signal: "+strconv.FormatBool(signal), func(t *testing.T) {
+				t.Parallel()
+				server, err := launch.MustUnderTest(t).Start(t.TempDir(), "--busy-reply-threshold", "1")
+				if err != nil {
+					t.Fatal(err)
+				}
+				stopInScript(t, server, requests, signal)
+				if server, err = server.Restart(); err != nil {
+					t.Fatal(err)
+				}
+				defer server.Kill()
+				if reply, err := server.MustDial(t).Do("EXISTS", "half", "before", "behind"); err != nil || reply.String() != ":0" {
+					t.Errorf("%s keys are there (%v)", reply, err)
+				}
+			})
+		}
+	}
+}
+
+// stopInScript sends requests, and stops the server, by a signal or else by SHUTDOWN, when their
+// script holds its key.
+func stopInScript(t *testing.T, server *launch.Server, requests [][]string, signal bool) {
+	t.Helper()
+	c, other := server.MustDial(t), server.MustDial(t)
+	for _, request := range requests {
+		c.Queue(request...)
+	}
+	if err := c.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for begun := time.Now(); ; {
+		reply, err := other.Do("GET", "half")
+		if err != nil || time.Since(begun) > 10*time.Second {
+			t.Fatal(reply, err)
+		}
+		if strings.Contains(reply.String(), "BUSY") {
+			break
+		}
+	}
+	if !signal {
+		other.Queue("SHUTDOWN", "NOSAVE")
+		if err := other.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		for begun := time.Now(); server.Running() && time.Since(begun) < 20*time.Second; {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	if err := server.Shutdown(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"kedis/internal/resp"
 	"kedis/server/execute"
 	"kedis/server/script"
+	"kedis/storage"
 )
 
 // program is what a run runs: a script, or a function.
@@ -197,6 +198,9 @@ func (r *scriptRun) conclude(result *script.Result) error {
 		r.mark(&r.program.long)
 		return c.Offload()
 	case script.Killed:
+		if keptBy(c.Engine).scripts.running.isStopping() {
+			return storage.ErrInterrupted // half of what it writes mustn't be committed
+		}
 		c.Fail(r.killed(result.Source, result.Line))
 	case script.Failed:
 		text := string(result.Output) + " script: " + r.program.name
@@ -415,7 +419,7 @@ func (l *longScripts) function(show func(*longScript)) bool {
 	return true
 }
 
-// stop ends all scripts, and those that begin.
+// stop ends all scripts, and those that begin. What they have written is taken back.
 func (l *longScripts) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -423,4 +427,10 @@ func (l *longScripts) stop() {
 	for long := range l.scripts {
 		long.state.Kill()
 	}
+}
+
+func (l *longScripts) isStopping() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stopping
 }
