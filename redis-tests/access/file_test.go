@@ -150,6 +150,7 @@ func TestNobodyComesInWithoutTheFile(t *testing.T) {
 	}{
 		"missing":      {nil, []string{"--aclfile", userFile}, "Error loading ACLs, opening file 'users.acl': No such file or directory"},
 		"wrong":        {map[string]string{userFile: adminLine + "user alice foo\n"}, []string{"--aclfile", userFile}, "users.acl:2: Syntax error."},
+		"empty":        {map[string]string{userFile: "user alice (~a \"\" +get)\n"}, []string{"--aclfile", userFile}, "users.acl:1: Syntax error."},
 		"unmatched":    {map[string]string{userFile: "user alice (+get\n"}, []string{"--aclfile", userFile}, "users.acl:1: Unmatched parenthesis"},
 		"both":         {map[string]string{userFile: adminLine, "kedis.conf": "user alice on\n"}, []string{"--aclfile", userFile}, "define them in one of both places"},
 		"wrong line":   {map[string]string{"kedis.conf": "port 0\nuser alice on +nosuch\n"}, nil, "kedis.conf:2: user alice: \"+nosuch\": Unknown command"},

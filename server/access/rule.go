@@ -192,13 +192,14 @@ func (r *Rules) removePassword(rule string) error {
 	return nil
 }
 
-// joinSelectors makes one word of those from an opening parenthesis to the closing one. Where that
-// is missing, unmatched is the first of them.
+// joinSelectors makes one word of those from an opening parenthesis to the closing one. What opens
+// inside of that begins anew, as in Redis. Where the closing one is missing, unmatched is the first
+// of them.
 func joinSelectors(words []string) (joined []string, unmatched string) {
 	open := -1
 	for i, word := range words {
 		switch {
-		case open < 0 && strings.HasPrefix(word, "(") && !strings.HasSuffix(word, ")"):
+		case strings.HasPrefix(word, "(") && !strings.HasSuffix(word, ")"):
 			open = i
 		case open < 0:
 			joined = append(joined, word)

@@ -86,6 +86,8 @@ func (a *author) applyTo(s *selector, rule string) error {
 		return nil
 	}
 	switch {
+	case rule == "": // in quotes
+		return errSyntax
 	case rule[0] == '~', rule[0] == '%':
 		return s.addKeys(rule)
 	case rule[0] == '&':
