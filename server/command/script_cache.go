@@ -121,11 +121,7 @@ func (s *scripts) load(text []byte) (*knownScript, error) { return s.take(text, 
 func (s *scripts) take(text []byte, stays bool) (*knownScript, error) {
 	digits := scriptDigest(text)
 	s.mu.Lock()
-	known := s.touch(digits[:])
-	if known != nil && stays && known.element != nil {
-		s.used.Remove(known.element)
-		known.element = nil
-	}
+	known := s.keep(digits[:], stays)
 	s.mu.Unlock()
 	if known != nil {
 		return known, nil
@@ -134,10 +130,25 @@ func (s *scripts) take(text []byte, stays bool) (*knownScript, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.put(known, stays), nil
+}
+
+// keep is touch for a script that stays from now on, if it is to.
+func (s *scripts) keep(sha []byte, stays bool) *knownScript {
+	known := s.touch(sha)
+	if known != nil && stays && known.element != nil {
+		s.used.Remove(known.element)
+		known.element = nil
+	}
+	return known
+}
+
+// put makes a script known. It returns the one that came meanwhile, if there is one.
+func (s *scripts) put(known *knownScript, stays bool) *knownScript {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if other := s.touch(digits[:]); other != nil { // it came meanwhile
-		return other, nil
+	if other := s.keep([]byte(known.name), stays); other != nil {
+		return other
 	}
 	s.known[known.name] = known
 	if !stays {
@@ -147,7 +158,7 @@ func (s *scripts) take(text []byte, stays bool) (*knownScript, error) {
 			delete(s.known, oldest.name)
 		}
 	}
-	return known, nil
+	return known
 }
 
 // prepare compiles a script, to see whether it can be.
