@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"kedis/internal/quotes"
 	"kedis/server/script"
 )
 
@@ -219,13 +220,16 @@ func parseShebang(text string) (flags scriptFlags, body string, err error) {
 	if !found || strings.IndexByte(line, 0) >= 0 { // C's text ends at a zero byte
 		return flags, "", Error("ERR Invalid script shebang")
 	}
-	words := strings.Fields(line)
-	if words[0] != "#!lua" {
+	words, ok := quotes.Split(nil, []byte(line))
+	if !ok {
+		return flags, "", Error("ERR Invalid engine in script shebang")
+	}
+	if string(words[0]) != "#!lua" {
 		return flags, "", Errorf("ERR Unexpected engine in script shebang: %s", words[0])
 	}
 	flags.declared = true
 	for _, word := range words[1:] {
-		names, isFlags := strings.CutPrefix(word, "flags=")
+		names, isFlags := strings.CutPrefix(string(word), "flags=")
 		if !isFlags {
 			return flags, "", Errorf("ERR Unknown lua shebang option: %s", word)
 		}
