@@ -412,15 +412,20 @@ static void text_of_error(struct interpreter *in, int prefixed) {
 	in->output.length += length;
 }
 
-// collect collects what earlier runs have left, if that is much: Lua 5.1 doesn't when memory runs out. The collector itself takes some,
-// and must get it, since nobody catches its error here.
+// collect collects what earlier runs have left, if that is much: Lua 5.1 doesn't when memory runs out. Much is a quarter of what the last
+// collection left free, so that a run has the other three quarters, and one of a library that keeps much doesn't collect each time. The
+// collector itself takes some memory, and must get it, since nobody catches its error here.
 static void collect(struct interpreter *in) {
-	if (in->used < in->limit / 4)
+	if (in->kept > in->used)
+		in->kept = in->used;
+	size_t left = in->limit > in->kept ? in->limit - in->kept : 0;
+	if (in->used - in->kept < left / 4)
 		return;
 	size_t limit = in->limit;
 	in->limit = SIZE_MAX;
 	lua_gc(in->lua, LUA_GCCOLLECT, 0);
 	in->limit = limit;
+	in->kept = in->used;
 }
 
 // on_panic is called for an error that nobody catches, which is a fault of ours: whatever may fail has to be called in protected mode, or

@@ -48,6 +48,7 @@ struct interpreter {
 	const char *version; // of Redis; while the state is made
 	int number;
 	size_t used, limit;
+	size_t kept;       // what the last collection has left of used, or less
 	_Atomic int kill;  // set by another thread: the run is to end
 	int64_t within;    // ns of processor time that the run has; 0: it may take as long as it likes
 	int64_t deadline;  // of the run, in its thread's processor time; 0: nobody has looked yet

@@ -161,3 +161,32 @@ var hostileSources = []string{
 	"coroutine.wrap(function() end)()", "redis.register_function(('x'):rep(1e8), function() end)", "redis.log(redis.LOG_WARNING)",
 	"redis.register_function{function_name='f', callback=function() end, flags={('x'):rep(1000)}}",
 }
+
+// TestLargeLibrariesAreCollectedSeldom: what the runs of a library leave that keeps much is
+// collected when it is a quarter of what else there is, and not for each of them.
+func TestLargeLibrariesAreCollectedSeldom(t *testing.T) {
+	const garbage, runs = 50000, 100
+	state := openState(t)
+	source := `local kept = {} for i = 1, 60000 do kept[i] = "k" .. i end
+		redis.register_function("f", function() return #(string.rep("x", 50000) .. #kept) end)`
+	if _, err := state.Load(noHost{}, 1, []byte(source), 0); err != nil {
+		t.Fatal(err)
+	}
+	last, most, collected := int64(0), int64(0), 0
+	for range runs {
+		if result := state.Run(noHost{}, &script.Run{Library: 1, Protocol: 2}); result.End != script.Done {
+			t.Fatalf("end %v %q", result.End, result.Output)
+		}
+		if used := state.Used(); used < last+garbage {
+			collected++
+		}
+		last = state.Used()
+		most = max(most, last)
+	}
+	if collected < 2 || collected > runs/5 {
+		t.Errorf("collected %d times in %d runs", collected, runs)
+	}
+	if most > 6<<20 {
+		t.Errorf("%d bytes are used", most)
+	}
+}
