@@ -89,15 +89,30 @@ static int single_field(lua_State *L, const char *name) {
 	return 1;
 }
 
+static int ends_line(char c) { return c == '\r' || c == '\n'; }
+
+// push_coded pushes a text as Redis has an error: its code, or ERR if nothing but the message is there, and the message, without the line
+// ends around it.
+static void push_coded(lua_State *L, const char *text) {
+	text += text[0] == '-';
+	const char *space = strchr(text, ' ');
+	const char *begin = space == NULL ? text : space + 1, *end = begin + strlen(begin);
+	while (begin < end && ends_line(*begin))
+		begin++;
+	while (begin < end && ends_line(end[-1]))
+		end--;
+	if (space == NULL)
+		lua_pushliteral(L, "ERR");
+	else
+		lua_pushlstring(L, text, (size_t)(space - text));
+	lua_pushliteral(L, " ");
+	lua_pushlstring(L, begin, (size_t)(end - begin));
+	lua_concat(L, 3);
+}
+
 static int redis_error_reply(lua_State *L) {
 	if (lua_gettop(L) == 1 && lua_type(L, 1) == LUA_TSTRING) {
-		const char *text = lua_tostring(L, 1);
-		if (text[0] == '-')
-			lua_pushstring(L, text + 1);
-		else if (strchr(text, ' ') == NULL)
-			lua_pushfstring(L, "ERR %s", text);
-		else
-			lua_pushvalue(L, 1);
+		push_coded(L, lua_tostring(L, 1));
 		lua_replace(L, 1);
 	}
 	return single_field(L, "err");
