@@ -248,14 +248,14 @@ static void unpack_value(struct unpacker *u) {
 }
 
 // unpack_some unpacks as many values as asked for from an offset, and says before them where to go on; or all of them.
-static int unpack_some(lua_State *L, int limit, int offset) {
+static int unpack_some(lua_State *L, lua_Integer limit, lua_Integer offset) {
 	size_t length;
 	const char *text = luaL_checklstring(L, 1, &length);
 	int all = limit == 0 && offset == 0;
 	if (offset < 0 || limit < 0)
-		return luaL_error(L, "Invalid request to unpack with offset of %d and limit of %d.", offset, (int)length);
+		return luaL_error(L, "Invalid request to unpack with offset of %d and limit of %d.", (int)offset, (int)length);
 	if ((size_t)offset > length)
-		return luaL_error(L, "Start offset %d greater than input length %d.", offset, (int)length);
+		return luaL_error(L, "Start offset %d greater than input length %d.", (int)offset, (int)length);
 	if (all)
 		limit = INT_MAX;
 	struct unpacker u = {L, (const unsigned char *)text + offset, length - (size_t)offset, 0};
@@ -273,13 +273,13 @@ static int unpack_some(lua_State *L, int limit, int offset) {
 static int messagepack_unpack(lua_State *L) { return unpack_some(L, 0, 0); }
 
 static int messagepack_unpack_one(lua_State *L) {
-	int offset = luaL_optint(L, 2, 0);
+	lua_Integer offset = luaL_optinteger(L, 2, 0);
 	lua_settop(L, 1);
 	return unpack_some(L, 1, offset);
 }
 
 static int messagepack_unpack_limit(lua_State *L) {
-	int limit = luaL_checkint(L, 2), offset = luaL_optint(L, 3, 0);
+	lua_Integer limit = luaL_checkinteger(L, 2), offset = luaL_optinteger(L, 3, 0);
 	lua_settop(L, 1);
 	return unpack_some(L, limit, offset);
 }
