@@ -187,6 +187,10 @@ static int base_collectgarbage(lua_State *L) {
 	case LUA_GCCOLLECT:
 		lua_pushnumber(L, lua_gc(L, LUA_GCCOLLECT, 0));
 		return 1;
+	case LUA_GCSETPAUSE:
+	case LUA_GCSETSTEPMUL:
+		lua_pushnumber(L, 200); // what both are
+		return 1;
 	}
 	lua_pushnumber(L, 0);
 	return 1;

@@ -151,15 +151,19 @@ static void add_text(struct writer *w, const char *text, size_t length) {
 	add(w->L, w->out, text, length);
 }
 
-// add_line writes a text whose line ends become spaces.
-static void add_line(struct writer *w, char kind, const char *text, size_t length) {
-	add(w->L, w->out, &kind, 1);
+// add_one_line writes the rest of a line: a text whose line ends become spaces.
+static void add_one_line(struct writer *w, const char *text, size_t length) {
 	size_t from = w->out->length;
 	add_text(w, text, length);
 	for (size_t i = from; i < w->out->length; i++)
 		if (w->out->data[i] == '\r' || w->out->data[i] == '\n')
 			w->out->data[i] = ' ';
 	add(w->L, w->out, "\r\n", 2);
+}
+
+static void add_line(struct writer *w, char kind, const char *text, size_t length) {
+	add(w->L, w->out, &kind, 1);
+	add_one_line(w, text, length);
 }
 
 // add_header writes the line that begins a value: its kind, and a number.
@@ -310,10 +314,12 @@ static void write_table(struct writer *w) {
 		write_pairs(w, 1);
 	} else if (field(L, "big_number", LUA_TSTRING)) {
 		const char *text = lua_tolstring(L, -1, &length);
-		if (w->client == 3)
+		if (w->client == 3) {
 			add_line(w, '(', text, length);
-		else
-			add_bulk(w, text, length);
+		} else {
+			add_header(w, '$', (long long)length);
+			add_one_line(w, text, length);
+		}
 	} else {
 		if (!write_verbatim(w))
 			write_array(w);

@@ -394,6 +394,10 @@ static void text_of_error(struct interpreter *in, int prefixed) {
 				in->met = lua_isboolean(L, -1) && lua_toboolean(L, -1);
 			}
 		}
+		break;
+	default:
+		snprintf(number, sizeof number, "%s: %p", luaL_typename(L, -1), lua_topointer(L, -1));
+		text = number;
 	}
 	size_t length = strlen(text);
 	in->output.length = 0;

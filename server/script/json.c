@@ -103,7 +103,7 @@ static lua_Number array_length(struct encoder *e) {
 			return -1;
 		}
 		if (key > most)
-			most = key;
+			most = key <= INT_MAX ? key : INT_MIN; // as in Redis, which has a C integer for it: no array is so long
 		count++;
 	}
 	if (o->sparse_ratio > 0 && most > count * o->sparse_ratio && most > o->sparse_safe) {

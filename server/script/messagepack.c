@@ -83,6 +83,7 @@ static void pack_value(struct packer *p, int depth);
 static void pack_table(struct packer *p, int depth) {
 	lua_State *L = p->L;
 	int is_array;
+	reveal(L, lua_gettop(L));
 	size_t count = count_entries(L, &is_array);
 	if (count <= 15) add_big(p, (int)((is_array ? 0x90 : 0x80) | count), 0, 0);
 	else if (count <= 0xFFFF) add_big(p, is_array ? 0xDC : 0xDE, count, 2);
@@ -296,5 +297,7 @@ void open_messagepack(lua_State *L) {
 	luaL_register(L, NULL, functions);
 	set_text(L, "_NAME", "cmsgpack");
 	set_text(L, "_VERSION", "lua-cmsgpack 0.4.0");
+	set_text(L, "_COPYRIGHT", "Copyright (C) 2012, Salvatore Sanfilippo");
+	set_text(L, "_DESCRIPTION", "MessagePack C implementation for Lua");
 	lua_setglobal(L, "cmsgpack");
 }
