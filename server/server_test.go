@@ -408,6 +408,46 @@ func TestOutputLimitWhileComposing(t *testing.T) {
 	silent.want("+PONG", "ping")
 }
 
+// TestPausedClientsThatAreGone: nothing refers to clients that have gone while a pause held them,
+// so what they have sent goes with them.
+func TestPausedClientsThatAreGone(t *testing.T) {
+	r := startServer(t)
+	c := r.dial()
+	c.want("+OK", "client", "pause", "600000", "write")
+	for range 4 {
+		other := r.dialRaw()
+		other.send("set key value\r\n")
+		eventually(t, "the request waits", func() bool { return r.sharedWaits() == 1 })
+		if err := other.Close(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the client is gone", func() bool { return r.sharedWaits() == 0 })
+	}
+	c.want("+OK", "client", "unpause")
+	c.want("+OK", "set", "key", "1")
+}
+
+// sharedWaits is how many connections wait for what many can wait for.
+func (r *running) sharedWaits() (count int) {
+	r.mu.Lock()
+	reactors := len(r.reactors)
+	counts := make(chan int, reactors)
+	for _, reactor := range r.reactors {
+		reactor.post(func() {
+			waiting := 0
+			for _, list := range reactor.waits.shared {
+				waiting += len(list)
+			}
+			counts <- waiting
+		})
+	}
+	r.mu.Unlock()
+	for range reactors {
+		count += <-counts
+	}
+	return count
+}
+
 // TestRepliesAreNotCutOff reads a large reply slowly, behind which the server closes the
 // connection.
 func TestRepliesAreNotCutOff(t *testing.T) {

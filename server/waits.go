@@ -2,6 +2,7 @@ package server
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 
 	"kedis/server/execute"
@@ -12,7 +13,7 @@ import (
 // and goes on when the wait has ended. Nothing but the connection waits: no goroutine does.
 type waits struct {
 	noted     []*connection                // who begins to wait with the commit
-	shared    map[sharedWait][]*connection // who waits for what many can wait for
+	shared    map[sharedWait][]*connection // who waits for what many can wait for; with nobody: all of them are gone
 	deadlines deadlines
 	alarm     *alarm // set for the first deadline, or for an earlier one that was removed
 }
@@ -71,9 +72,9 @@ func (r *reactor) beginWait(c *connection, wait *execute.Wait) {
 	r.server.engine.BeginWait(c.session)
 	if wait.Shared() {
 		key := sharedWait{wait.Cause, wait.Stripe}
-		others := r.waits.shared[key]
+		others, begun := r.waits.shared[key]
 		r.waits.shared[key] = append(others, c)
-		if len(others) == 0 {
+		if !begun {
 			wait.Begin(func() { r.post(func() { r.endShared(key) }) })
 		}
 		return
@@ -152,9 +153,21 @@ func (r *reactor) abandon(c *connection) {
 		c.session.Abandon()
 		return
 	}
-	if blocked := c.session.Wait().Blocked; blocked != nil && c.parked() {
-		r.waits.remove(blocked)
-		blocked.Abandon()
+	switch wait := c.session.Wait(); {
+	case !c.parked():
+	case wait.Blocked != nil:
+		r.waits.remove(wait.Blocked)
+		wait.Blocked.Abandon()
+	case wait.Shared():
+		r.waits.leave(sharedWait{wait.Cause, wait.Stripe}, c)
+	}
+}
+
+// leave has a connection wait no longer for what many wait for, which may last: what the client has
+// sent would stay in memory.
+func (w *waits) leave(key sharedWait, c *connection) {
+	if at := slices.Index(w.shared[key], c); at >= 0 {
+		w.shared[key] = slices.Delete(w.shared[key], at, at+1)
 	}
 }
 

@@ -70,7 +70,8 @@ func PlanExec(c *Invocation, p *Plan) error {
 			database = int(n)
 		}
 	}
-	for _, w := range s.entries {
+	for i := range s.entries {
+		w := &s.entries[i].watchedKey // the rest may change until the keys are locked
 		p.Lock(c.Engine.Store.Stripe(w.database, []byte(w.key)), false)
 	}
 	return nil
