@@ -2,6 +2,7 @@ package execute
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -17,6 +18,9 @@ type LogApplier struct {
 	session *Session
 	request Request
 }
+
+// errNotCarriedOut is a broken invariant: nothing that is in the log waits, or runs by itself.
+var errNotCarriedOut = errors.New("it isn't carried out, but wants to wait or to be committed by itself")
 
 // NewLogApplier makes a LogApplier. It takes no locks: nothing else writes meanwhile, and clients
 // only read what a loading server allows.
@@ -51,11 +55,15 @@ func (a *LogApplier) execute(payload []byte) error {
 			return fmt.Errorf("command: effect at byte %d of a record: %w", at, err)
 		}
 		a.batch.reader.readInto(&a.request, a.session.Database, args)
-		a.batch.execute(a.session, &a.request)
+		outcome := a.batch.execute(a.session, &a.request)
 		a.session.Reply.Reset()
 		a.session.member = 0
-		if a.batch.repeat.failure != nil {
-			return fmt.Errorf("command: effect %.200q at byte %d of a record: %w", args, at, a.batch.repeat.failure)
+		failure := a.batch.repeat.failure
+		if failure == nil && outcome != Done {
+			failure = errNotCarriedOut
+		}
+		if failure != nil {
+			return fmt.Errorf("command: effect %.200q at byte %d of a record: %w", args, at, failure)
 		}
 		at += size
 	}
