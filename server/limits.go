@@ -89,18 +89,18 @@ func (c *connection) composed(length int) {
 		return
 	}
 	if !c.session.Killed() {
-		c.noteUnread(length)
+		c.noteExceeded("closing a connection that asks for more than may wait to be sent to it", length)
 		c.server.engine.Dismiss(c.session, nil)
 	}
 }
 
 func (c *connection) dropUnread(waiting int) {
-	c.noteUnread(waiting)
+	c.noteExceeded("closing a connection that does not read what it is sent", waiting)
 	c.drop()
 }
 
-func (c *connection) noteUnread(waiting int) {
-	c.server.logger.Warn("closing a connection that does not read what it is sent", "client", c.remote, "waiting", waiting)
+func (c *connection) noteExceeded(text string, bytes int) {
+	c.server.logger.Warn(text, "client", c.remote, "waiting", bytes)
 	c.server.engine.Statistics.OutputBufferExceeded.Add(1)
 }
 
