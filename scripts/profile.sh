@@ -38,7 +38,7 @@ while read -r line; do
 	read -ra request <<<"${line//@/__rand_int__}"
 	timeout $((seconds + 1)) redis-benchmark -p "$port" -c 50 -P 16 -q -r 500000 -n 1000000000 "${request[@]}" >/dev/null &
 	curl -sSf "http://$pages/debug/pprof/profile?seconds=$seconds" -o "$directory/$((++lines)).pprof"
-	wait $! || true # timeout ended it
+	wait $! || [ $? -eq 124 ] # timeout ended it, and no error
 done <<'LINES'
 PING
 SET key:@ value
@@ -86,5 +86,5 @@ XRANGE stream - + COUNT 10
 EVAL return(redis.call('GET',KEYS[1])) 1 key:@
 LINES
 
-go tool pprof -proto -output "$target" "$directory"/*.pprof 2>/dev/null
+go tool pprof -proto -output "$target" "$directory"/*.pprof
 echo "$target: $lines lines, $(stat -c %s "$target") bytes"
