@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -104,8 +105,44 @@ func New(limit int64) *Cache {
 	return c
 }
 
-// SetLimit changes the size; a smaller one takes effect as records come in.
+// SetLimit changes the size; a smaller one takes effect as records come in, and by Shrink.
 func (c *Cache) SetLimit(limit int64) { c.limit.Store(limit) }
+
+// shrinkSteps are how many chunks one Shrink drops at most, in less than a second.
+const shrinkSteps = 4096
+
+// Shrink drops what is beyond the limit, when no records come in that would have it dropped. Of
+// much that is, it drops a part. Others wait for a chunk at most.
+func (c *Cache) Shrink() {
+	limit, steps := c.limit.Load()/shardCount, shrinkSteps
+	for i := range c.shards {
+		for c.shards[i].shrink(limit) {
+			if steps--; steps == 0 {
+				return
+			}
+			runtime.Gosched()
+		}
+	}
+}
+
+// shrink drops one chunk, or all when the limit is too small for any. It reports whether there was
+// something to be dropped.
+func (s *shard) shrink(limit int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case limit < chunkBytes && s.held() > 0:
+		s.clear()
+	case s.bytes() > limit && s.held() > 1:
+		s.evict()
+		if size := len(s.index.Load().slots); size >= sparseFrom*max(s.count, leastSlots) {
+			s.resize(size / 2)
+		}
+	default:
+		return false
+	}
+	return true
+}
 
 // Clear forgets everything.
 func (c *Cache) Clear() {
@@ -119,8 +156,13 @@ func (c *Cache) Clear() {
 	}
 }
 
+const (
+	leastSlots = 64 // of an index
+	sparseFrom = 8  // slots for each record, the index is made smaller by Shrink
+)
+
 func (s *shard) clear() {
-	s.index.Store(newIndex(64))
+	s.index.Store(newIndex(leastSlots))
 	s.chunks.Store(newRing(4))
 	s.count, s.first = 0, s.next
 }
@@ -265,7 +307,7 @@ func (s *shard) bytes() int64 {
 
 func (s *shard) put(hash uint64, space uint32, key, value []byte, present bool) {
 	if s.count*3 >= len(s.index.Load().slots)*2 {
-		s.grow()
+		s.resize(2 * len(s.index.Load().slots))
 	}
 	word := label(hash) | s.append(hash, space, key, value, present)
 	if slot := s.find(hash, space, key); slot >= 0 {
@@ -375,15 +417,15 @@ func (s *shard) entry(word uint64) entry {
 	return entry(c.data[word&offsetMask:])
 }
 
-func (s *shard) grow() {
-	old := s.index.Load()
-	grown := newIndex(2 * len(old.slots))
+// resize moves what is in the index to one of another size.
+func (s *shard) resize(size int) {
+	old, resized := s.index.Load(), newIndex(size)
 	for i := range old.slots {
 		if word := old.slots[i].Load(); word != 0 {
-			grown.insert(s.entry(word).hash(), word)
+			resized.insert(s.entry(word).hash(), word)
 		}
 	}
-	s.index.Store(grown)
+	s.index.Store(resized)
 }
 
 // evict drops the oldest chunk. What was used again since it came stays, as if it were new.

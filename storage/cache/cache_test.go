@@ -177,3 +177,40 @@ func TestClearedIsNotClearedAgain(t *testing.T) {
 		t.Errorf("clearing what is clear allocates %v times", allocated)
 	}
 }
+
+// TestShrink: what is beyond a smaller limit goes although no more records come in, and what was
+// used again stays while there is room.
+func TestShrink(t *testing.T) {
+	const large, least = 8 * Least, shardCount * leastSlots * 8
+	for _, size := range []int{8, 600} { // the index takes most, or the records
+		c := New(large)
+		put := func(i int) {
+			key := fmt.Append(nil, i)
+			c.Put(hashOf(key), 0, key, make([]byte, size), true)
+		}
+		put(0)
+		for i := 1; c.Bytes() < large-2*Least; i++ {
+			put(i)
+		}
+		hot := []byte("0")
+		for limit := int64(large); limit >= 2*Least; limit /= 2 {
+			c.Get(hashOf(hot), 0, hot)
+			c.SetLimit(limit)
+			c.Shrink()
+			if c.Bytes() > limit {
+				t.Errorf("records of %d bytes: %d bytes in use, the limit is %d", size, c.Bytes(), limit)
+			}
+			if _, present, known := c.Get(hashOf(hot), 0, hot); !present || !known {
+				t.Errorf("records of %d bytes: the one in use is gone at a limit of %d", size, limit)
+			}
+		}
+		for i := range 1000 {
+			put(i)
+		}
+		c.SetLimit(Least - 1)
+		c.Shrink()
+		if c.Bytes() != least {
+			t.Errorf("records of %d bytes: %d bytes in use when nothing may be", size, c.Bytes())
+		}
+	}
+}

@@ -484,6 +484,7 @@ func (s *Store) maintain() {
 		persisting.note(s.persistWhenDue(&l), time.Now())
 		s.flusher.slim(time.Now())
 		s.balance()
+		s.clean.records.Shrink()
 		if err := s.cleanUp(); !errors.Is(err, errClosing) {
 			tidying.note(err, time.Now())
 		}

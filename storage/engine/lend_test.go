@@ -78,6 +78,20 @@ func TestSharesAreFoundOutOneAtATime(t *testing.T) {
 	}
 }
 
+// TestCopiesGoWithTheirMemory, though nothing is read or written any more.
+func TestCopiesGoWithTheirMemory(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 1<<20, 64<<20))
+	value := make([]byte, 1000)
+	for i := range 20_000 {
+		key := fmt.Append(nil, i)
+		s.clean.records.Put(recordHash(1, key), 1, key, value, true)
+	}
+	for _, most := range []int64{2 * cache.Least, cache.Least - 1} {
+		s.SetCacheBytes(most)
+		waitFor(t, func() bool { return s.clean.records.Bytes() <= most })
+	}
+}
+
 // fillTrees makes trees of as many entries as there is room for.
 func fillTrees(s *Store) {
 	value := make([]byte, 1000)
