@@ -156,6 +156,8 @@ func (d *DB) compactionBorders(f *Family) ([][]byte, error) {
 // ApproximateSize returns about how many bytes the entries from from up to and without to take in
 // table files.
 func (d *DB) ApproximateSize(f *Family, from, to []byte) (uint64, error) {
+	d.families.RLock()
+	defer d.families.RUnlock()
 	if _, err := f.in(d); err != nil {
 		return 0, err
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // openAt opens a small database; what is still open at the test's end is closed.
@@ -670,6 +671,31 @@ func TestStatistics(t *testing.T) {
 	}
 	if _, ok, err := d.Property(f, "rocksdb.no-such"); ok || err != nil {
 		t.Errorf("rocksdb.no-such: %v, %v", ok, err)
+	}
+}
+
+// TestWhatIsAskedForAwaitsADrop, or a Close, which has begun: what it is asked of is freed then.
+func TestWhatIsAskedForAwaitsADrop(t *testing.T) {
+	d := openNew(t)
+	f := create(t, d, "f")
+	for name, ask := range map[string]func() error{
+		"Statistics":      func() error { _, err := d.Statistics(); return err },
+		"FamilyBytes":     func() error { _, err := d.FamilyBytes(f); return err },
+		"Property":        func() error { _, _, err := d.Property(f, "rocksdb.stats"); return err },
+		"ApproximateSize": func() error { _, err := d.ApproximateSize(f, []byte("a"), []byte("b")); return err },
+	} {
+		d.families.Lock()
+		answer := make(chan error, 1)
+		go func() { answer <- ask() }()
+		time.Sleep(20 * time.Millisecond) // enough for whoever doesn't wait
+		f.gone.Store(true)
+		d.closed.Store(true)
+		d.families.Unlock()
+		if err := <-answer; !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: %v, want %v", name, err, ErrClosed)
+		}
+		f.gone.Store(false)
+		d.closed.Store(false)
 	}
 }
 

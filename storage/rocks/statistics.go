@@ -48,7 +48,10 @@ var _ [C.ROCKS_TICKERS * 8]byte = [unsafe.Sizeof(Counters{})]byte{}
 
 // Statistics reads all counters and gauges.
 func (d *DB) Statistics() (Statistics, error) {
-	if d.closed.Load() {
+	d.families.RLock() // which waits for a Drop or a Close, but not for a flush
+	defer d.families.RUnlock()
+	standard := d.families.byName[DefaultFamily]
+	if d.closed.Load() || standard == nil {
 		return Statistics{}, ErrClosed
 	}
 	var s Statistics
@@ -57,14 +60,12 @@ func (d *DB) Statistics() (Statistics, error) {
 	s.BlockCacheBytes = d.parts.cache.GetCapacity()
 	s.BlockCacheUsedBytes = d.parts.cache.GetUsage()
 	s.BlockCachePinnedBytes = d.parts.cache.GetPinnedUsage()
-	d.families.RLock() // which waits for a Drop, but not for a flush
-	defer d.families.RUnlock()
 	for _, f := range d.families.byName {
 		if err := d.addFamily(&s, f); err != nil {
 			return Statistics{}, err
 		}
 	}
-	return s, d.addDatabase(&s, d.families.byName[DefaultFamily])
+	return s, d.addDatabase(&s, standard)
 }
 
 // addFamily adds the properties that each family has for itself.
@@ -94,8 +95,11 @@ func (d *DB) addDatabase(s *Statistics, f *Family) error {
 	return err
 }
 
-// FamilyBytes returns what a family takes in table files and memtables.
+// FamilyBytes returns what a family takes in table files and memtables. It may be called while the
+// family is dropped, or the database closed.
 func (d *DB) FamilyBytes(f *Family) (int64, error) {
+	d.families.RLock()
+	defer d.families.RUnlock()
 	if _, err := f.in(d); err != nil {
 		return 0, err
 	}
@@ -126,6 +130,8 @@ func (d *DB) MemtableBytes() int64 {
 // Property returns a property of a family by RocksDB's name for it, such as rocksdb.stats, and
 // whether there is one.
 func (d *DB) Property(f *Family, name string) (value string, ok bool, err error) {
+	d.families.RLock()
+	defer d.families.RUnlock()
 	if _, err := f.in(d); err != nil {
 		return "", false, err
 	}
