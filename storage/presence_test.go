@@ -3,6 +3,7 @@ package storage
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -247,6 +248,46 @@ func TestFiltersForgetWhatIsGone(t *testing.T) {
 	if f := s.Filters(); f.Records > 2000 || inside(s).FilterLayers(0) != 1 {
 		t.Errorf("%d records are known of 1000, in %d layers", f.Records, inside(s).FilterLayers(0))
 	}
+}
+
+// TestFiltersAreMadeForElements, too: one layer takes all, or two when it is a guess how many there
+// are, and how many of those aren't known, which the order of sorted sets isn't.
+func TestFiltersAreMadeForElements(t *testing.T) {
+	const fields, members = 20_000, 20_000
+	o := testOptions(t.TempDir(), 1<<20, 1<<20)
+	s, log := reopen(t, o, &testLog{})
+	inTxn(t, s, func(d DB) {
+		h, err := d.Hash([]byte("hash"))
+		must(t, err)
+		z, err := d.ZSet([]byte("zset"))
+		must(t, err)
+		for i := range fields {
+			_, err := h.Set(fmt.Appendf(nil, "field%d", i), nil)
+			must(t, err)
+		}
+		for i := range members {
+			must(t, z.AddNew(fmt.Appendf(nil, "member%d", i), float64(i)))
+		}
+		must(t, h.Save(keyevent.Changed))
+		must(t, z.Save(keyevent.Changed))
+	})
+	must(t, s.Persist())
+	expectFitting := func(when string, most int64) {
+		t.Helper()
+		const bytes = (fields + members) * 10 / 8
+		if f, layers := s.Filters(), inside(s).FilterLayers(0); int64(layers) > most || f.Bytes > most*bytes*5/4 {
+			t.Errorf("%s, %d records are known in %d layers of %d bytes", when, f.Records, layers, f.Bytes)
+		}
+	}
+	must(t, inside(s).BuildFilter(0))
+	expectFitting("in place of another one", 1)
+	must(t, s.Close())
+	must(t, os.Remove(filtersFile(o)))
+	s, _ = reopen(t, o, log)
+	defer func() { must(t, s.Close()) }()
+	must(t, inside(s).BuildFilters())
+	expectFitting("after a crash", 2)
+	expectNothingRuledOut(t, s)
 }
 
 // TestFiltersForgetWhatWasReaped of large collections.

@@ -15,6 +15,10 @@ import (
 // rebuiltFrom is how many records of a filter must be gone for it to be built anew.
 const rebuiltFrom = 16 << 10
 
+// spareShare is the part, one in so many, of the records that are expected that a filter is made
+// for beyond these.
+const spareShare = 16
+
 // buildFilters keeps the filters, and what they take, as they should be.
 func (s *Store) buildFilters() {
 	defer s.background.running.Done()
@@ -42,10 +46,13 @@ func (s *Store) buildDue() error {
 
 // filterDue tells whether a filter of a namespace is to be built: there is none, half of what it
 // knows is gone, or it has taken more than it was made for and there is room now. So to build it
-// costs no more than what was deleted, or added, meanwhile.
+// costs no more than what was deleted, or added, meanwhile. And so it is when memory was made less.
 func (s *Store) filterDue(ns *Namespace) bool {
 	f := ns.presence.complete.Load()
 	if f == nil {
+		return true
+	}
+	if s.presences.memory.shrinks(f) {
 		return true
 	}
 	records, gone := f.Records(), ns.presence.gone.Load()
@@ -54,12 +61,13 @@ func (s *Store) filterDue(ns *Namespace) bool {
 
 // buildFilter builds the filter of a namespace, in place of another one if it has one.
 func (s *Store) buildFilter(ns *Namespace) error {
-	p := &ns.presence
-	if former := p.complete.Load(); former != nil && filter.BytesFor(ns.keys.Load()) > s.presences.memory.free.Load() {
+	p, expected := &ns.presence, s.expected(ns)
+	expected += expected / spareShare
+	if p.complete.Load() != nil && filter.BytesFor(expected) > s.presences.memory.free.Load() {
 		p.complete.Store(nil) // there isn't room for both
 		s.balance()
 	}
-	coming := s.newFilter(ns.keys.Load())
+	coming := s.newFilter(expected)
 	p.coming.Store(coming)
 	defer p.coming.Store(nil)
 	gone := p.gone.Load()
@@ -71,6 +79,48 @@ func (s *Store) buildFilter(ns *Namespace) error {
 	p.complete.Store(coming)
 	p.gone.Add(-gone)
 	return nil
+}
+
+// expected is about how many records a filter of a namespace will know, as far as that is known:
+// a filter that is made for fewer has several layers, all of which are asked.
+func (s *Store) expected(ns *Namespace) int64 {
+	keys := ns.keys.Load()
+	if f := ns.presence.complete.Load(); f != nil {
+		return max(keys, f.Records()-ns.presence.gone.Load())
+	}
+	family := ns.family.Load()
+	if family == nil {
+		return keys
+	}
+	elements, err := s.expectedElements(family, keys)
+	if err != nil {
+		return keys // the family is gone, which takeIn finds out
+	}
+	return keys + elements
+}
+
+// expectedElements is about how many elements a family has that filters know: as large a part of
+// all elements as of their bytes.
+func (s *Store) expectedElements(family *rocks.Family, keys int64) (int64, error) {
+	records, err := s.db().FamilyRecords(family)
+	if err != nil {
+		return 0, err
+	}
+	var known, all float64
+	for kind := range layout.Kinds {
+		if !layout.Kinds[kind].Element {
+			continue
+		}
+		bytes, err := s.db().ApproximateSize(family, []byte{byte(kind)}, []byte{byte(kind) + 1})
+		if err != nil {
+			return 0, err
+		}
+		all += float64(bytes)
+		if filtered([]byte{byte(kind)}) {
+			known += float64(bytes)
+		}
+	}
+	return int64(float64(max(records-keys, 0)) * known / max(all, 1)), nil
 }
 
 // takeIn adds all records that RocksDB has of a namespace now to the filter that is coming; whole

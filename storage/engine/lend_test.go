@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kedis/storage/cache"
+	"kedis/storage/filter"
 	"kedis/storage/layout"
 	"kedis/storage/ordered"
 )
@@ -89,6 +90,43 @@ func TestCopiesGoWithTheirMemory(t *testing.T) {
 	for _, most := range []int64{2 * cache.Least, cache.Least - 1} {
 		s.SetCacheBytes(most)
 		waitFor(t, func() bool { return s.clean.records.Bytes() <= most })
+	}
+}
+
+// TestFiltersGoWithTheirMemory, once.
+func TestFiltersGoWithTheirMemory(t *testing.T) {
+	const records = 300_000
+	s := openStore(t, testOptions(t.TempDir(), 1<<20, 1<<20))
+	for from := 0; from < records; from += 10_000 {
+		commit(t, s, 0, func(txn *Txn, ns *Namespace) (err error) {
+			txn.Count(ns, 10_000, 0)
+			for i := from; i < from+10_000 && err == nil; i++ {
+				err = txn.Put(ns, layout.AppendMetadataKey(nil, fmt.Append(nil, i)), []byte("value"))
+			}
+			return err
+		})
+	}
+	must(t, s.Persist())
+	build := func() *filter.Filter {
+		s.balance()
+		must(t, s.buildDue())
+		return s.tiers.Load().databases[0].presence.complete.Load()
+	}
+	before := build()
+	if before.Bytes() < records {
+		t.Fatalf("the filter takes %d bytes", before.Bytes())
+	}
+	s.SetCacheBytes(256 << 10)
+	small := build()
+	if most := s.presences.memory.most.Load(); small.Bytes() > most || small.Bytes() < most/2 {
+		t.Errorf("the filter takes %d bytes, before %d, and may take %d", small.Bytes(), before.Bytes(), most)
+	}
+	if build() != small {
+		t.Error("it is built again")
+	}
+	s.SetCacheBytes(250 << 10)
+	if build() != small {
+		t.Error("it is built anew for a little")
 	}
 }
 

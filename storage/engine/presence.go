@@ -161,6 +161,7 @@ type filterMemory struct{ most, free atomic.Int64 }
 const (
 	filterShare     = 2        // filters may take this part, one in so many, of the memory for clean copies
 	leastFilters    = 64 << 10 // bytes that they may take in any case
+	overdrawn       = 8        // that part of what they may take, one in so many, is clearly too much
 	firstLayerShare = 64       // of what they may take, the part that the first layer takes when nobody knows how many records come,
 	largestFirst    = 1 << 20  // but no more than so many bytes
 )
@@ -174,6 +175,15 @@ func (m *filterMemory) take(bytes int64) int64 {
 			return granted
 		}
 	}
+}
+
+// shrinks tells that filters take clearly more than they may, since that was made less, and that a
+// filter would be half as large at most if it were built now. It isn't once it was: it got only
+// what was free.
+func (m *filterMemory) shrinks(f *filter.Filter) bool {
+	free := m.free.Load()
+	now := max(min(filter.BytesFor(f.Records()), f.Bytes()+free), filter.BytesFor(0))
+	return free < -m.most.Load()/overdrawn && now <= f.Bytes()/2
 }
 
 // newFilter is an empty filter for so many records at least.

@@ -681,6 +681,7 @@ func TestWhatIsAskedForAwaitsADrop(t *testing.T) {
 	for name, ask := range map[string]func() error{
 		"Statistics":      func() error { _, err := d.Statistics(); return err },
 		"FamilyBytes":     func() error { _, err := d.FamilyBytes(f); return err },
+		"FamilyRecords":   func() error { _, err := d.FamilyRecords(f); return err },
 		"Property":        func() error { _, _, err := d.Property(f, "rocksdb.stats"); return err },
 		"ApproximateSize": func() error { _, err := d.ApproximateSize(f, []byte("a"), []byte("b")); return err },
 	} {

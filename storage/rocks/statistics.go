@@ -108,6 +108,18 @@ func (d *DB) FamilyBytes(f *Family) (int64, error) {
 	return int64(sum), err
 }
 
+// FamilyRecords returns about how many records a family has.
+func (d *DB) FamilyRecords(f *Family) (int64, error) {
+	d.families.RLock()
+	defer d.families.RUnlock()
+	if _, err := f.in(d); err != nil {
+		return 0, err
+	}
+	var records uint64
+	err := d.addProperties(f, map[string]*uint64{"rocksdb.estimate-num-keys": &records})
+	return int64(records), err
+}
+
 func (d *DB) addProperties(f *Family, properties map[string]*uint64) error {
 	for name, sum := range properties {
 		value, ok := d.inner.GetIntPropertyCF(name, f.handle)
