@@ -217,7 +217,7 @@ func (s *Store) freeze() {
 	for _, ns := range now.databases {
 		ns.named = ns.named || ns.keys.Load() > 0
 	}
-	f := &frozen{now.active, s.state(), s.commit.moved, s.commit.brief}
+	f := &frozen{Generation: now.active, state: s.state(), moved: s.commit.moved, brief: s.commit.brief}
 	s.commit.begin(s.ids.next.Load())
 	list := append([]*frozen{f}, now.frozen...)
 	s.setTiers(s.takeNext(now.active.Keys()), list, now.retained, now.databases)

@@ -194,9 +194,11 @@ func (s *Store) tablesFrom() int64 {
 }
 
 func (s *Store) writeTables(tables *rocks.Tables, f *frozen, families map[uint32]*rocks.Family) (retained bool, err error) {
-	learn := s.copy
+	var learn func([]copied)
 	if retained = s.retains(f); retained {
 		learn = s.forget
+	} else {
+		learn = s.copyOnce(f)
 	}
 	s.fill(tables, f, families, learn)
 	if err := s.syncLog(f.state.Position); err != nil {
@@ -211,7 +213,7 @@ func (s *Store) writeTables(tables *rocks.Tables, f *frozen, families map[uint32
 
 func (s *Store) writeBatch(f *frozen, families map[uint32]*rocks.Family) error {
 	batch := s.flusher.takeBatch(f.Newest())
-	s.fill(batch, f, families, s.copy)
+	s.fill(batch, f, families, s.copyOnce(f))
 	if err := s.syncLog(f.state.Position); err != nil {
 		return err
 	}
@@ -300,7 +302,7 @@ const yieldRecords = 128
 // RocksDB it hides both.
 func (s *Store) fill(to target, f *frozen, families map[uint32]*rocks.Family, learn func([]copied)) {
 	copies := make([]copied, 0, PrefetchBatch)
-	learn = s.noting(learn)
+	learn = s.noting(learn, f.counted)
 	outside := outsideOfSequences{moved: f.moved}
 	nextRemoval, stop := iter.Pull(f.moved.removals())
 	defer stop()
@@ -349,7 +351,10 @@ func (s *Store) fill(to target, f *frozen, families map[uint32]*rocks.Family, le
 	for ; more; removed, more = nextRemoval() {
 		removed.write(to, families[removed.space])
 	}
-	s.counters.FlushedRecords.Add(int64(to.Len()))
+	if !f.counted {
+		s.counters.FlushedRecords.Add(int64(to.Len()))
+	}
+	f.counted = true
 	to.Put(s.metaFamily(), layout.StateKey, f.state.Append(nil))
 }
 

@@ -192,11 +192,13 @@ func crash(t *testing.T, o Options) (directory string) {
 // failingLog is a log whose Sync fails when told so, so that no generation comes to RocksDB.
 type failingLog struct {
 	testLog
-	fails atomic.Bool
+	fails  atomic.Bool
+	failed atomic.Int64
 }
 
 func (l *failingLog) Sync(int64) error {
 	if l.fails.Load() {
+		l.failed.Add(1)
 		return errRefused
 	}
 	return nil
@@ -222,6 +224,43 @@ func TestMemoryIsBoundedWhileRocksDBTakesNothing(t *testing.T) {
 		if key := fmt.Sprint("key", i); !exists(t, s, 0, key) {
 			t.Errorf("%s is gone", key)
 		}
+	}
+}
+
+// TestAFailedFlushIsCountedOnce, however often it is tried again, and puts copies into the cache
+// once.
+func TestAFailedFlushIsCountedOnce(t *testing.T) {
+	o := testOptions(t.TempDir(), 1<<30, 64<<20)
+	o.TablesFrom = constant[int64](1 << 40)
+	s := openStore(t, o)
+	must(t, Inspect{s}.BuildFilters())
+	log := &failingLog{}
+	s.Attach(log, 1)
+	write(t, s, 0, "gone")
+	write(t, s, 0, "stays")
+	settle(t, s)
+	flushed := s.counters.FlushedRecords.Load()
+	log.fails.Store(true)
+	remove(t, s, 0, "gone")
+	write(t, s, 0, "added")
+	freeze(s)
+	waitFor(t, func() bool { return log.failed.Load() == 1 })
+	s.forgetCopies()
+	waitFor(t, func() bool { return log.failed.Load() == 2 })
+	log.fails.Store(false)
+	waitFor(t, func() bool { return s.waitingGenerations() == 0 })
+	if n := s.counters.FlushedRecords.Load() - flushed; n != 2 {
+		t.Errorf("%d records were counted, want 2", n)
+	}
+	ns := s.tiers.Load().databases[0]
+	if gone := ns.presence.gone.Load(); gone != 1 {
+		t.Errorf("%d records are said to be gone, want 1", gone)
+	}
+	if (Inspect{s}).Cached(ns.Number, layout.AppendMetadataKey(nil, []byte("added"))) {
+		t.Error("a copy was put again")
+	}
+	if exists(t, s, 0, "gone") || !exists(t, s, 0, "added") {
+		t.Error("what was written is not there")
 	}
 }
 

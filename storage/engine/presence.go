@@ -281,8 +281,8 @@ func (s *Store) filteredNamespaces() []*Namespace {
 }
 
 // noting has the filters learn of records that are about to be written to RocksDB, before whoever
-// else does.
-func (s *Store) noting(learn func([]copied)) func([]copied) {
+// else does. again says that they have been counted.
+func (s *Store) noting(learn func([]copied), again bool) func([]copied) {
 	presences := map[uint32]*presence{}
 	for _, ns := range s.filteredNamespaces() {
 		presences[ns.Number] = &ns.presence
@@ -306,7 +306,7 @@ func (s *Store) noting(learn func([]copied)) func([]copied) {
 			case p == nil || !filtered(r.key):
 			case r.present:
 				hashes = append(hashes, filter.HashOf(r.key))
-			default:
+			case !again:
 				p.remove(filter.HashOf(r.key))
 			}
 		}

@@ -47,6 +47,16 @@ func (s *Store) copy(records []copied) {
 	s.putCopies(records)
 }
 
+// copyOnce is copy for the first attempt to write a generation. What others do to its copies before
+// the next one, at most that they go, is right then, too.
+func (s *Store) copyOnce(f *frozen) func([]copied) {
+	if f.copied {
+		return func([]copied) {}
+	}
+	f.copied = true
+	return s.copy
+}
+
 func (s *Store) putCopies(records []copied) {
 	var slots [PrefetchBatch]uint64
 	for i := range records {

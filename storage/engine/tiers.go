@@ -28,6 +28,8 @@ type frozen struct {
 	state layout.State
 	moved movedSequences
 	brief brief
+
+	counted, copied bool // by an attempt to write it: not again by the next one
 }
 
 // recent are the generations that RocksDB lacks, or lacked when a view was taken, the newest first.
