@@ -3,10 +3,13 @@ package storage
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"strconv"
 	"testing"
+	"time"
 
 	"kedis/internal/keyevent"
+	"kedis/storage/engine"
 	"kedis/storage/layout"
 	"kedis/storage/rocks"
 )
@@ -212,6 +215,44 @@ func TestStagedElementsAfterACrash(t *testing.T) {
 	must(t, inside(s).Reap())
 	expectStanding(t, s, "after the reaper", k.ID, 0, false)
 	inTxn(t, s, func(d DB) { expectHash(t, d, "h") })
+}
+
+// TestFilesGoBehindTheDeletion: a collection is staged, which is persisted, committed and deleted.
+// The record that was staged with it is not the one of its deletion, which is persisted before
+// whole files may go.
+func TestFilesGoBehindTheDeletion(t *testing.T) {
+	const members = engine.InspectReapByPoints + 10
+	o := testOptions(t.TempDir(), 256<<20, 0)
+	o.Rocks.WriteBufferBytes, o.TablesFrom = 256<<20, constant[int64](1<<40) // nothing is persisted by itself
+	o.FlushInterval = constant[time.Duration](math.MaxInt64)
+	s := openStore(t, o)
+	inside(s).StageFrom(64 << 10)
+	var id uint64
+	inTxn(t, s, func(d DB) {
+		made := d.newElements(layout.Set)
+		for i := range members {
+			must(t, made.Put(layout.KindSetMember, strconv.AppendInt(nil, int64(i), 10), nil))
+		}
+		id = made.ID()
+		must(t, s.Persist())
+		must(t, made.Finish())
+		must(t, d.Save([]byte("set"), Key{}, layout.Metadata{Type: layout.Set, Encoding: layout.Spread, ID: id, Count: members}))
+	})
+	settle(t, s)
+	remove(t, s, 0, "set")
+	settle(t, s)
+	_, staged, err := s.Rocks().GetPersisted(inside(s).Family(0), layout.AppendDeletedKey(nil, id))
+	must(t, err)
+	if !staged || s.Persisted() >= s.Written() {
+		t.Fatalf("persisted: %v, up to %d of %d", staged, s.Persisted(), s.Written())
+	}
+	must(t, inside(s).Reap())
+	if n := s.Counters().Reaped.Load(); n != members {
+		t.Errorf("%d members are reaped, want %d", n, members)
+	}
+	if s.Persisted() != s.Written() {
+		t.Errorf("files are gone when RocksDB has persisted up to %d; the deletion is at %d", s.Persisted(), s.Written())
+	}
 }
 
 // TestIDsStagedByEarlierVersions went to RocksDB ahead of its state, with the highest of them.

@@ -118,6 +118,9 @@ func (s *Store) reapRange(family *rocks.Family, batch *rocks.Batch, lower, upper
 	for n := 0; it.Next(); n++ {
 		if n == reapByPoints {
 			batch.DeleteRange(family, it.Key(), upper)
+			if err := s.persistDeletions(); err != nil {
+				return err
+			}
 			if err := s.db().DeleteFiles(family, it.Key(), upper); err != nil {
 				return fmt.Errorf("storage: reaping: %w", err)
 			}
@@ -136,6 +139,17 @@ func (s *Store) reapRange(family *rocks.Family, batch *rocks.Batch, lower, upper
 		}
 	}
 	return it.Err()
+}
+
+// persistDeletions persists the deletions that were found, ahead of what is durable at once. The
+// record that was found to be persisted may be the one that came with the elements when they were
+// staged: RocksDB's files could get the commit that took it away, and not the deletion that came
+// after it.
+func (s *Store) persistDeletions() error {
+	if s.positions.persisted.Load() == s.positions.written.Load() {
+		return nil
+	}
+	return s.persistWritten()
 }
 
 // dropNamespaces drops the families that no database, no generation on its way, no view and no
