@@ -91,8 +91,9 @@ func TestValuesOutliveTheirChunk(t *testing.T) {
 	}
 }
 
-// TestReadersBesideAWriter reads without locks while records are put, evicted and moved: whatever
-// is found is at least as new as what had been put when the reading began.
+// TestReadersBesideAWriter reads without locks while records are put, evicted and moved, and the
+// cache is made smaller now and then: whatever is found is at least as new as what had been put
+// when the reading began.
 func TestReadersBesideAWriter(t *testing.T) {
 	const keys, readers, puts = 3000, 3, 200_000
 	c := New(shardCount * 2 * chunkBytes)
@@ -128,6 +129,11 @@ func TestReadersBesideAWriter(t *testing.T) {
 		key := name(i)
 		c.Put(hashOf(key), 0, key, fmt.Appendf(nil, "%d%*s", n, random.IntN(5000), ""), true)
 		newest[i].Store(n)
+		if n%1000 == 0 {
+			c.SetLimit(Least)
+			c.Shrink()
+			c.SetLimit(2 * Least)
+		}
 	}
 	close(done)
 	running.Wait()
