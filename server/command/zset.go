@@ -91,16 +91,18 @@ func (o *addOptions) check(words int) error {
 	return nil
 }
 
-func cmdZAdd(c *Invocation) error {
-	var o addOptions
+func cmdZAdd(c *Invocation) error { return addWords(c, addOptions{}) }
+
+// cmdZIncrBy takes ZADD's options for options, as Redis does, though none leaves room for a pair.
+func cmdZIncrBy(c *Invocation) error { return addWords(c, addOptions{incr: true}) }
+
+func addWords(c *Invocation, o addOptions) error {
 	pairs, err := o.parse(c.Args[2:])
 	if err != nil {
 		return err
 	}
 	return addScores(c, o, pairs)
 }
-
-func cmdZIncrBy(c *Invocation) error { return addScores(c, addOptions{incr: true}, c.Args[2:]) }
 
 func parseScore(word []byte) (float64, error) {
 	if score, ok := number.ParseDouble(word); ok {
