@@ -192,6 +192,7 @@ type running struct {
 	sealed   bool   // by a NoBatch command: nothing joins it
 	marked   int    // the key events whose watchers were told
 	loops    []change
+	reads    []lateRead
 
 	serving  serving
 	shown    Execution // memory for what the observer is shown
@@ -219,7 +220,8 @@ func (r *running) reset() {
 	r.outbox.rewind(outboxMark{pushed: len(r.outbox.pushed)})
 	r.sealed, r.marked = false, 0
 	clear(r.loops)
-	r.loops = r.loops[:0]
+	clear(r.reads)
+	r.loops, r.reads = r.loops[:0], r.reads[:0]
 }
 
 // prepare returns the outermost invocation of a request.

@@ -24,7 +24,7 @@ func (e *Engine) WantedEvents() keyevent.Classes { return e.Config.NotifyKeyspac
 // commands have published and what has happened to keys goes out in the order of the commands. The
 // locks are still held, so that no later change of a key overtakes it.
 func (b *Batch) tell(position int64, wrote bool) {
-	b.engine.invalidate(b.txn.KeyEvents(), b.running.loops)
+	b.engine.invalidate(b.txn.KeyEvents(), b.running.loops, b.running.reads)
 	notifications := b.txn.Notifications()
 	told := 0
 	for _, waiting := range b.running.outbox.after {
@@ -43,7 +43,7 @@ func (b *Batch) announce(notifications *storage.KeyEvents, from, to int) {
 
 // Tell tells of what a transaction that was committed has done with keys.
 func (e *Engine) Tell(t *storage.Txn) {
-	e.invalidate(t.KeyEvents(), nil)
+	e.invalidate(t.KeyEvents(), nil, nil)
 	e.deliver(e.announce(nil, t.Notifications(), 0, t.Notifications().Len()))
 }
 

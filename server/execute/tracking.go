@@ -139,7 +139,7 @@ func (b *Batch) rememberReads(c *Invocation) {
 		return
 	}
 	if b.view == nil {
-		b.remember(c.Session, c.Request)
+		b.remember(c.Session, c.Request, b.noteLate)
 	} else if c.level > 1 || c.level == 1 && !b.running.noted {
 		s, keys := c.Session, c.keyNames()
 		c.AfterCommit(func() { b.engine.tellCache(s, keys) })
@@ -174,21 +174,48 @@ func (b *Batch) rememberView(c *Invocation) {
 	case c.Command.RunsQueue:
 		for _, r := range c.Session.Transaction.Queue {
 			if r.flags&ReadOnly != 0 {
-				b.remember(c.Session, r)
+				b.remember(c.Session, r, nil)
 			}
 		}
 	case c.tracks(mode):
-		b.remember(c.Session, c.Request)
+		b.remember(c.Session, c.Request, nil)
 	}
 }
 
-func (b *Batch) remember(s *Session, r *Request) {
+// remember notes what a request of a client reads. note is told of each key, and whether the table
+// lacked it.
+func (b *Batch) remember(s *Session, r *Request, note func(by *reader, key []byte, first bool)) {
 	for i := range r.keys {
-		if r.keys[i].Flags&NotKey == 0 {
-			b.engine.Caching.readers.Remember(s.cache.reader, r.Args[r.keys[i].Index])
+		if r.keys[i].Flags&NotKey != 0 {
+			continue
+		}
+		key := r.Args[r.keys[i].Index]
+		first := b.engine.Caching.readers.Remember(s.cache.reader, key)
+		if note != nil {
+			note(s.cache.reader, key, first)
 		}
 	}
 	b.engine.limitTracking()
+}
+
+// lateRead is a read in a transaction that has changed something before it.
+type lateRead struct {
+	by    *reader
+	key   string
+	after int  // so many of the transaction's key events
+	first bool // the reader wouldn't have been told of the key before
+}
+
+// noteLate notes a read for when clients are told of what was changed before it, or is behind it.
+func (b *Batch) noteLate(by *reader, key []byte, first bool) {
+	after, reads := b.txn.KeyEvents().Len(), b.running.reads
+	for len(reads) > 0 && reads[len(reads)-1].after > after { // it was taken back
+		reads = reads[:len(reads)-1]
+	}
+	if after > 0 {
+		reads = append(reads, lateRead{by, string(key), after, first})
+	}
+	b.running.reads = reads
 }
 
 // limitTracking has clients give up keys while more are tracked than may be.
@@ -239,27 +266,46 @@ func (s *Session) endChoice(r *Request) {
 }
 
 // invalidate tells clients of changes of keys. loops are those that clients have made which don't
-// want to be told of them.
-func (e *Engine) invalidate(events *storage.KeyEvents, loops []change) {
+// want to be told of them; reads are those among the changes.
+func (e *Engine) invalidate(events *storage.KeyEvents, loops []change, reads []lateRead) {
 	if events.Len() == 0 || !e.Caching.any.Load() {
 		return
 	}
 	if e.Caching.prefixes.Count() == 0 && !e.Caching.anyRead(events) {
 		return
 	}
-	changed := gatherChanges(events, loops)
+	changed := gatherChanges(events, loops, reads)
 	for _, key := range changed.keys {
 		for _, r := range e.Caching.readers.Take([]byte(key)) {
-			if changed.passesOver(key, r.session.Load()) {
-				e.Caching.readers.Remember(r, []byte(key)) // it may have read the key after it has changed it
-				continue
+			missed, has := r.sees(changed.last[key], changed.reads[key])
+			if passed := changed.passesOver(key, r.session.Load()); has || passed {
+				e.Caching.readers.Remember(r, []byte(key))
+				missed = missed && !passed
 			}
-			e.tellReader(r, key)
+			if missed {
+				e.tellReader(r, key)
+			}
 		}
 	}
 	if e.Caching.prefixes.Count() > 0 {
 		e.broadcast(changed)
 	}
+}
+
+// sees reports what a reader has of a key when the last change of it is the event at last: whether
+// it missed a change after it had read it, and whether it has read it since.
+func (r *reader) sees(last int, reads []lateRead) (missed, has bool) {
+	missed = true
+	for _, read := range reads {
+		switch {
+		case read.by != r:
+		case read.after > last:
+			missed, has = missed && !read.first, true
+		default:
+			missed = true
+		}
+	}
+	return missed, has
 }
 
 // anyRead reports whether some client has read one of the keys that were changed.
@@ -284,12 +330,14 @@ func (e *Engine) tellReader(r *reader, key string) {
 // changes are the keys that a transaction has changed, in order, and who has. A nil session is one
 // that doesn't mind to be told of it.
 type changes struct {
-	keys []string
-	by   map[string][]*Session
+	keys  []string
+	by    map[string][]*Session
+	last  map[string]int        // the last event of each key
+	reads map[string][]lateRead // those of the keys that were changed
 }
 
-func gatherChanges(events *storage.KeyEvents, loops []change) changes {
-	changed := changes{by: map[string][]*Session{}}
+func gatherChanges(events *storage.KeyEvents, loops []change, reads []lateRead) changes {
+	changed := changes{by: map[string][]*Session{}, last: map[string]int{}, reads: map[string][]lateRead{}}
 	at := 0
 	events.Each(0, func(event storage.KeyEvent) {
 		for len(loops) > 0 && at >= loops[0].to {
@@ -303,6 +351,7 @@ func gatherChanges(events *storage.KeyEvents, loops []change) changes {
 		if event.Name == keyevent.Unseen {
 			return
 		}
+		changed.last[string(event.Key)] = at - 1
 		changers, known := changed.by[string(event.Key)]
 		if !known {
 			changed.keys = append(changed.keys, string(event.Key))
@@ -311,6 +360,11 @@ func gatherChanges(events *storage.KeyEvents, loops []change) changes {
 			changed.by[string(event.Key)] = append(changers, by)
 		}
 	})
+	for _, read := range reads {
+		if _, is := changed.by[read.key]; is {
+			changed.reads[read.key] = append(changed.reads[read.key], read)
+		}
+	}
 	slices.Sort(changed.keys)
 	return changed
 }

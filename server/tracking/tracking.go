@@ -58,14 +58,14 @@ func NewTable[C comparable](gone func(C) bool) *Table[C] {
 
 func (t *Table[C]) shard(key []byte) *shard[C] { return &t.shards[maphash.Bytes(t.seed, key)%shards] }
 
-// Remember notes that a client is about to read a key.
-func (t *Table[C]) Remember(client C, key []byte) {
+// Remember notes that a client is about to read a key. It reports whether that wasn't known.
+func (t *Table[C]) Remember(client C, key []byte) bool {
 	s := t.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	read, known := s.readers[string(key)]
 	if read.has(client) {
-		return
+		return false
 	}
 	was := len(read.list)
 	read.add(client, t.gone)
@@ -75,6 +75,7 @@ func (t *Table[C]) Remember(client C, key []byte) {
 	if !known {
 		t.keys.Add(1)
 	}
+	return true
 }
 
 func (r *readers[C]) has(client C) bool {
