@@ -152,6 +152,10 @@ func (n *Node) TakeRole() error {
 		n.follow(*to)
 	}
 	n.Config.OnRewrite(n.followFile)
+	n.Config.OnChange("min-replicas-max-lag", func() error {
+		n.change(n.countGood)
+		return nil
+	})
 	return nil
 }
 

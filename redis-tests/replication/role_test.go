@@ -401,4 +401,19 @@ func TestGoodReplicasAreCountedAtOnce(t *testing.T) {
 		until(t, primary, "connected_slaves", "0")
 		expect(t, c, refused, "SET", "a", "1")
 	}
+	follow(t, replica, primary.Port)
+	online(t, primary, 1)
+	expect(t, c, "+OK", "CONFIG", "SET", "min-replicas-max-lag", "1")
+	defer frozen(t, replica)()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		reply, err := c.Do("SET", "a", "1")
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("writes are taken though the replica says nothing: %v", err)
+		}
+		if reply.IsError() {
+			break
+		}
+	}
+	expect(t, c, "+OK", "CONFIG", "SET", "min-replicas-max-lag", "1000")
+	expect(t, c, "+OK", "SET", "a", "1")
 }
