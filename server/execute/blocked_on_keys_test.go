@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"kedis/storage/layout"
 )
 
 // atOnce fails a test when something computes for as long as it does if its steps grow with the
@@ -104,4 +106,41 @@ func TestWaitForOneKeyTwice(t *testing.T) {
 		t.Error("it isn't told that the stream is gone")
 	}
 	waiter.session.EndWait()
+}
+
+// TestEndWhileReserved: what ends a client's wait while somebody is about to serve it ends it when
+// the client isn't served after all, and else is forgotten.
+func TestEndWhileReserved(t *testing.T) {
+	key := watchedKey{0, "list"}
+	ends := map[string]func(s *Session) bool{
+		"CLIENT UNBLOCK":       func(s *Session) bool { return s.Unblock(nil) },
+		"CLIENT UNBLOCK ERROR": func(s *Session) bool { return s.Unblock(Error("UNBLOCKED by a test")) },
+		"the end of its input": func(s *Session) bool { s.HangUp(); return true },
+	}
+	for what, end := range ends {
+		e, _ := newTestEngine(t)
+		waiter := newTestClient(t, e)
+		waiter.beginToWait("BLPOP", "list", "0")
+		blocked := waiter.session.Wait().Blocked
+		e.Blocking.reserve(key, layout.List, nil)
+		if !end(waiter.session) || blocked.Ended() {
+			t.Fatalf("%s of a client that is being served is refused, or ends its wait at once", what)
+		}
+		blocked.release()
+		if !blocked.Ended() || e.Blocking.anybody(key, nil) || end(waiter.session) && what != "the end of its input" {
+			t.Errorf("%s is lost when the client isn't served after all", what)
+		}
+
+		waiter.session.EndWait()
+		waiter = newTestClient(t, e)
+		waiter.beginToWait("BLPOP", "list", "0")
+		blocked = waiter.session.Wait().Blocked
+		e.Blocking.reserve(key, layout.List, nil)
+		end(waiter.session)
+		(&served{blocked: blocked, reply: []byte("*0\r\n")}).tell(0)
+		waiter.session.Reply.Reset()
+		if !waiter.batch.Answered(waiter.session, blocked.request, blocked) || string(waiter.session.Reply.Bytes()) != "*0\r\n" {
+			t.Errorf("%s of a client that was served answers %q", what, waiter.session.Reply.Bytes())
+		}
+	}
 }

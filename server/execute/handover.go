@@ -151,10 +151,11 @@ func (s *served) tell(position int64) {
 	s.blocked.session.Peer.Unblock(s.blocked)
 }
 
-// release gives a reserved client its place again. Its deadline may have passed, and its connection
-// may be gone, so its reactor looks again.
+// release gives a reserved client its place again, unless somebody has ended its wait meanwhile.
+// Its deadline may have passed, and its connection may be gone, so its reactor looks again.
 func (b *Blocked) release() {
 	b.state.Store(blockedFree)
+	b.claimLate()
 	b.session.Peer.Unblock(b)
 }
 

@@ -86,10 +86,17 @@ type Blocked struct {
 	session *Session
 	request *Request
 	state   atomic.Int32
-	answer  Answer // nil: the request is executed again, unless there is a reply, or it is refused
-	reply   []byte // that who served the client has composed
-	failure string // the error that the answer is, or that the request is refused with; "" if it is none
-	written int64  // position in the log that the answer depends on
+	late    atomic.Pointer[lateEnd] // by whom it is ended, when who has it reserved frees it
+	answer  Answer                  // nil: the request is executed again, unless there is a reply, or it is refused
+	reply   []byte                  // that who served the client has composed
+	failure string                  // the error that the answer is, or that the request is refused with; "" if it is none
+	written int64                   // position in the log that the answer depends on
+}
+
+// lateEnd is how somebody has ended a wait while another had it reserved.
+type lateEnd struct {
+	answer  Answer
+	failure string
 }
 
 // States of a Blocked. Who has it reserved ends it or frees it again.
@@ -107,7 +114,8 @@ func (b *Blocked) Ended() bool { return b.state.Load() == blockedEnded }
 func (b *Blocked) isFree() bool { return b.state.Load() == blockedFree && !b.session.Killed() }
 
 // End claims the wait with an answer; nil has the request executed again. It returns false when
-// another was faster. It may be called from any goroutine.
+// another was faster. While somebody has the wait reserved it ends in any case: with this answer,
+// unless the client is served. It may be called from any goroutine.
 func (b *Blocked) End(answer Answer) bool {
 	return b.end(answer, "")
 }
@@ -120,10 +128,22 @@ func (b *Blocked) Fail(err error) bool {
 
 func (b *Blocked) end(answer Answer, failure string) bool {
 	if !b.claim(answer, failure) {
-		return false
+		if b.Ended() {
+			return false
+		}
+		b.late.CompareAndSwap(nil, &lateEnd{answer, failure})
+		if !b.claimLate() { // else it was freed before there was what release looks for
+			return true
+		}
 	}
 	b.session.Peer.Unblock(b)
 	return true
+}
+
+// claimLate claims the wait for who has ended it while somebody had it reserved.
+func (b *Blocked) claimLate() bool {
+	late := b.late.Load()
+	return late != nil && b.claim(late.answer, late.failure)
 }
 
 // Until is when the reactor that has the client ends the wait; 0: never.
