@@ -82,7 +82,7 @@ func (c *connection) refuseProtocol(err error) {
 	if c.reactor.batch.Has(c.session) {
 		c.reactor.commit() // which may fail, and then has all executed again, up to here
 	}
-	if c.session.Closing() {
+	if c.session.Closing() || c.parked() || c.pending != nil || len(c.retry) > 0 { // the parser says so again
 		return
 	}
 	if c.session.ReplyMode == execute.ReplyOn {

@@ -22,6 +22,7 @@ import (
 	"kedis/redis-tests/resp"
 	"kedis/server/command"
 	"kedis/server/datadir"
+	"kedis/server/execute"
 )
 
 // patience is how long something may take that has to happen.
@@ -43,7 +44,8 @@ var encrypted = flag.Bool("encrypted", false, "have clients connect with TLS")
 // breakableLog is a log that can be told to take no writes.
 type breakableLog struct {
 	*datadir.Directory
-	broken atomic.Bool
+	broken  atomic.Bool
+	failing func() // is called when a write is refused
 }
 
 var errBroken = errors.New("the test has broken the log")
@@ -113,6 +115,9 @@ func startPrepared(t *testing.T, prepare func(*running), options ...string) *run
 // Append is the log's, unless it is broken.
 func (l *breakableLog) Append(database, after int, pieces ...[]byte) (int64, error) {
 	if l.broken.Load() {
+		if l.failing != nil {
+			l.failing()
+		}
 		return 0, errBroken
 	}
 	return l.Directory.Log().Append(database, after, pieces...)
@@ -594,6 +599,21 @@ func TestFailedCommitDeniesOnce(t *testing.T) {
 	r.log.broken.Store(false)
 	if got := other.field("acl_access_denied_cmd"); got != "1" {
 		t.Errorf("%s denials are counted", got)
+	}
+}
+
+// TestFailedCommitBeforeAProtocolError sends a pipeline whose commit fails, with a request in it
+// that waits when it is executed again, and what is no request behind it: that is answered last.
+func TestFailedCommitBeforeAProtocolError(t *testing.T) {
+	r := startServer(t)
+	r.log.failing = func() { r.engine.Pause.Begin(execute.PauseEverything, time.Now().Add(100*time.Millisecond)) }
+	r.log.broken.Store(true)
+	c := r.dialRaw()
+	c.send("SET key value\r\nECHO end\r\n*1\r\n!\r\n")
+	got, err := io.ReadAll(c.lines)
+	refusal, rest, _ := strings.Cut(string(got), "\r\n")
+	if err != nil || !strings.HasPrefix(refusal, "-MISCONF") || rest != "$3\r\nend\r\n-ERR Protocol error: expected '$', got '!'\r\n" {
+		t.Errorf("the replies are %q (%v)", got, err)
 	}
 }
 
