@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -334,6 +335,15 @@ type gnetLogger struct{ logger hclog.Logger }
 
 func (l gnetLogger) Debugf(format string, args ...any) { l.logger.Debug(fmt.Sprintf(format, args...)) }
 func (l gnetLogger) Infof(format string, args ...any)  { l.logger.Debug(fmt.Sprintf(format, args...)) }
-func (l gnetLogger) Warnf(format string, args ...any)  { l.logger.Warn(fmt.Sprintf(format, args...)) }
 func (l gnetLogger) Errorf(format string, args ...any) { l.logger.Error(fmt.Sprintf(format, args...)) }
 func (l gnetLogger) Fatalf(format string, args ...any) { l.logger.Error(fmt.Sprintf(format, args...)) }
+
+// Warnf passes on warnings. That something came of a connection which was closed in the same pass
+// isn't one for users.
+func (l gnetLogger) Warnf(format string, args ...any) {
+	if strings.Contains(format, "of a stale connection") {
+		l.Debugf(format, args...)
+		return
+	}
+	l.logger.Warn(fmt.Sprintf(format, args...))
+}

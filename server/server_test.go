@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -693,4 +694,21 @@ func TestWebPagesAreRefused(t *testing.T) {
 		t.Errorf("the web page got %q (%v)", reply, err)
 	}
 	r.dial().want("nil", "get", "key")
+}
+
+// TestStaleConnectionsAreNoWarning: gnet warns of events of connections that were closed a moment
+// before.
+func TestStaleConnectionsAreNoWarning(t *testing.T) {
+	var log bytes.Buffer
+	l := gnetLogger{hclog.New(&hclog.LoggerOptions{Output: &log, Level: hclog.Debug})}
+	for format, level := range map[string]string{
+		"received event[fd=%d|ev=%d|flags=%d] of a stale connection from event-loop(%d)": "[DEBUG]",
+		"failed to wake up the poller: %d %d %d %d":                                      "[WARN]",
+	} {
+		log.Reset()
+		l.Warnf(format, 1, 2, 3, 4)
+		if !strings.Contains(log.String(), level) {
+			t.Errorf("it is logged as %s", log.String())
+		}
+	}
 }
