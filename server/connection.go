@@ -167,8 +167,11 @@ func (c *connection) Close() {
 	}
 	c.post(func() {
 		c.killed = true
-		if !c.working {
+		switch {
+		case !c.working:
 			c.drop()
+		case c.session.Killed():
+			c.server.engine.LeaveWorkers(c.session)
 		}
 	})
 }

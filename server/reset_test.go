@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/tls"
 	"net"
+	"runtime"
 	"testing"
 )
 
@@ -127,4 +128,35 @@ func TestResetConnectionIsNotHandedOver(t *testing.T) {
 		c.handOver()
 	})
 	r.wantNoClients()
+}
+
+// TestResetWhileItWaitsForAWorker: nothing is kept of a client that is gone while all workers are
+// busy.
+func TestResetWhileItWaitsForAWorker(t *testing.T) {
+	r := startServer(t)
+	busy, victim := make([]*rawClient, max(4, 2*runtime.NumCPU())), r.dialRaw()
+	open := r.engine.Gate.Close(runtime.Gosched)
+	for i := range busy {
+		busy[i] = r.dialRaw()
+		busy[i].send("KEYS *\r\n")
+	}
+	working := func() (n int) {
+		for _, s := range r.engine.Clients.All() {
+			c, counted := s.Peer.(*connection), make(chan bool)
+			c.post(func() { counted <- c.working })
+			if <-counted {
+				n++
+			}
+		}
+		return n
+	}
+	eventually(t, "all workers are busy", func() bool { return working() == len(busy) })
+	victim.send("KEYS *\r\n")
+	eventually(t, "a request waits for a worker", func() bool { return working() == len(busy)+1 })
+	victim.reset()
+	eventually(t, "the client is forgotten", func() bool { return r.engine.Clients.Count() == len(busy) })
+	open()
+	for _, c := range busy {
+		c.wantLine("*0")
+	}
 }

@@ -147,10 +147,12 @@ func (r *reactor) unblock(c *connection, blocked *execute.Blocked) {
 }
 
 // abandon ends the wait of a connection that is closed. While a worker has the session, nobody
-// serves it any more, the worker ends what only reads, and what is left is done when the worker is.
+// serves it any more, the worker ends what only reads, or doesn't begin, and what is left is done
+// when the worker is.
 func (r *reactor) abandon(c *connection) {
 	if c.working {
 		c.session.Abandon()
+		r.server.engine.LeaveWorkers(c.session)
 		return
 	}
 	switch wait := c.session.Wait(); {

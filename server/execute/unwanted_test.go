@@ -88,6 +88,12 @@ func TestKilledWhileItWaitsForAWorker(t *testing.T) {
 	woken := make(chan struct{})
 	victim.session.Wait().Begin(func() { close(woken) })
 	victim.session.Abandon()
+	e.LeaveWorkers(victim.session)
+	select {
+	case <-woken:
+	default:
+		t.Error("it waits on, and what it has sent is kept")
+	}
 	for _, t := range taken {
 		t.of.give(t)
 	}

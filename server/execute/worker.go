@@ -2,6 +2,7 @@ package execute
 
 import (
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,8 +18,8 @@ type workers struct {
 
 	mu      sync.Mutex
 	free    []token
-	waiting []func(token) // who wants a token, the first that came first
-	stopped chan token    // those that stop has taken; nil before
+	waiting []waiter   // who wants a token, the first that came first
+	stopped chan token // those that stop has taken; nil before
 
 	streamApplier token // of what applies a primary's stream
 }
@@ -29,6 +30,13 @@ type token struct {
 	of    *workers
 }
 
+// waiter is who wants a token.
+type waiter struct {
+	begin   func(token)
+	session *Session // whose request is to run; nil: none that may give up
+	dropped func()   // is called instead of begin when it gives up
+}
+
 func (w *workers) start(reactors, count int) {
 	w.count, w.door = count, reactors
 	w.streamApplier = token{lock.Owner(reactors + count + 1), reactors + count, w}
@@ -37,25 +45,50 @@ func (w *workers) start(reactors, count int) {
 	}
 }
 
-// whenFree calls f with a token, at once or when one is given back.
-func (w *workers) whenFree(f func(token)) {
+// whenFree has a waiter begin with a token, at once or when one is given back.
+func (w *workers) whenFree(waits waiter) {
 	w.mu.Lock()
 	last := len(w.free) - 1
 	if last < 0 {
-		w.waiting = append(w.waiting, f)
+		w.waiting = append(w.waiting, waits)
 		w.mu.Unlock()
 		return
 	}
 	t := w.free[last]
 	w.free = w.free[:last]
 	w.mu.Unlock()
-	f(t)
+	waits.begin(t)
+}
+
+// giveUp has a session's request, if it waits for a token, wait no longer.
+func (w *workers) giveUp(s *Session) (dropped func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := slices.IndexFunc(w.waiting, func(waits waiter) bool { return waits.session == s })
+	if at < 0 {
+		return nil
+	}
+	dropped = w.waiting[at].dropped
+	w.waiting = slices.Delete(w.waiting, at, at+1)
+	return dropped
+}
+
+// LeaveWorkers ends a session's wait for a worker, if it waits for one, as if the worker hadn't
+// begun: its client is gone. All workers may be busy for long, and what the client has sent would
+// stay in memory.
+func (e *Engine) LeaveWorkers(s *Session) {
+	for _, pool := range []*workers{&e.workers, &e.scripts} {
+		if dropped := pool.giveUp(s); dropped != nil {
+			s.wait = Wait{}
+			dropped()
+		}
+	}
 }
 
 // take waits for a token.
 func (w *workers) take() token {
 	taken := make(chan token, 1)
-	w.whenFree(func(t token) { taken <- t })
+	w.whenFree(waiter{begin: func(t token) { taken <- t }})
 	return <-taken
 }
 
@@ -68,10 +101,10 @@ func (w *workers) give(t token) {
 		return
 	}
 	next := w.waiting[0]
-	w.waiting[0] = nil
+	w.waiting[0] = waiter{}
 	w.waiting = w.waiting[1:]
 	w.mu.Unlock()
-	next(t)
+	next.begin(t)
 }
 
 // stop waits until nobody works any more, and lets nobody begin: a worker reads the store. It gives
@@ -81,7 +114,7 @@ func (w *workers) stop(within time.Duration) (stopped bool) {
 	if w.stopped == nil {
 		stopped := make(chan token, w.count)
 		for range w.count {
-			w.whenFree(func(t token) { stopped <- t })
+			w.whenFree(waiter{begin: func(t token) { stopped <- t }})
 		}
 		w.stopped = stopped
 	}
@@ -104,7 +137,11 @@ func (b *Batch) offload(c *Invocation) Outcome {
 	}
 	return s.waits(Wait{Cause: ForWorker, begin: func(wake func()) bool {
 		e.onceAdmitted(s, func(end func()) {
-			pool.whenFree(func(t token) { go e.runOn(t, s, r, end, wake) })
+			pool.whenFree(waiter{
+				begin:   func(t token) { go e.runOn(t, s, r, end, wake) },
+				session: s,
+				dropped: func() { end(); wake() },
+			})
 		})
 		return true
 	}})
