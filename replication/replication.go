@@ -43,7 +43,8 @@ type Host interface {
 	// NoteParted notes that what the log holds behind a position isn't the primary's: it is kept
 	// when other data replace the server's.
 	NoteParted(at int64) error
-	// ForgetParted forgets that: the log is the primary's as far as it goes.
+	// ForgetParted forgets that: the log is the primary's as far as it goes, or the server follows
+	// nobody any more.
 	ForgetParted() error
 	// RemoveFormerLogs removes what AdoptLog has ended.
 	RemoveFormerLogs() error
@@ -305,8 +306,17 @@ func (n *Node) promote() error {
 	n.leaveFor(nil)
 	n.disconnect()
 	n.Host.SetReplica(false, false)
+	n.forgetParted()
 	n.Logger.Info("the server is a primary")
 	return nil
+}
+
+// forgetParted forgets what a full synchronization that broke off has noted: the server goes on
+// with data of its own, and isn't parted from anybody.
+func (n *Node) forgetParted() {
+	if err := n.Host.ForgetParted(); err != nil {
+		n.Logger.Warn("what the server writes from now on may be kept needlessly when others' data replace it", "error", err)
+	}
 }
 
 // What is told to whoever wants to follow the server.

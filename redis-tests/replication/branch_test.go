@@ -315,3 +315,27 @@ func TestPublishToRedis(t *testing.T) {
 		t.Errorf("the message is %s, %v", message, err)
 	}
 }
+
+// TestPromotedAfterHalfASnapshot: a server that is promoted before it has its primary's data goes
+// on with its own, and isn't parted from anybody.
+func TestPromotedAfterHalfASnapshot(t *testing.T) {
+	primary := newFalsePrimary(t)
+	s := launch.ForTest(t, launch.MustUnderTest(t), "--masterauth", "secret")
+	c := s.MustDial(t)
+	do(t, c, "SET", "own", "1")
+	follow(t, s, primary.port)
+	d := primary.accept()
+	d.reach(stepSnapshot)
+	notes := func() int {
+		found, err := filepath.Glob(filepath.Join(s.Directory, "binlog", "*.parted"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found)
+	}
+	eventually(t, "it is noted that the data may be replaced", func() bool { return notes() == 1 })
+	do(t, c, "REPLICAOF", "NO", "ONE")
+	if notes() != 0 {
+		t.Error("the note is there though the server is a primary")
+	}
+}

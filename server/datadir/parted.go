@@ -20,7 +20,8 @@ import (
 //	DIR/parted/HISTORY-FROM-TO/       the log's end, kept when log N is removed; a log to read, whose segments
 //	                                  may begin before FROM
 //
-// Nobody but an operator removes what is kept.
+// Who goes on with its own data after all, as a replica or as a primary, removes the note. Nobody
+// but an operator removes what is kept.
 
 const partedSuffix = ".parted"
 
