@@ -45,6 +45,7 @@ type link struct {
 	// Of the goroutine that runs the link.
 	source   *source
 	requests *resp.Reader
+	cut      bool // nothing more comes from source
 	sending  sync.Mutex
 	full     fullResync
 	sources  [][]byte // of the libraries of functions in the snapshot
@@ -100,6 +101,8 @@ func (l *link) exclusively(f func() error) error {
 const (
 	retrySoon = 50 * time.Millisecond
 	retryLate = time.Second
+	// And when it isn't the connection that keeps the replica from taking all data.
+	retryFull = 30 * time.Second
 
 	// And when its effects fail here.
 	retrySeldom = time.Minute
@@ -123,7 +126,7 @@ func (l *link) run(former *link) {
 		return
 	}
 	admit()
-	for retry := retrySoon; l.ctx.Err() == nil; retry = min(2*retry, retryLate) {
+	for retry := retrySoon; l.ctx.Err() == nil; retry *= 2 {
 		before := l.node.Host.Log().Position()
 		err := l.attempt()
 		if l.ctx.Err() != nil {
@@ -134,19 +137,28 @@ func (l *link) run(former *link) {
 			l.diverge()
 			l.node.Logger.Error("the data here are not the primary's; all of it is taken anew", "primary", l.target.String(), "position", l.node.Host.Log().Position())
 		}
-		switch {
-		case l.diverged:
-			retry = l.patience
-		// An effect that is unknown, is so each time: that is no reason to hurry.
-		case l.State() == Connected && l.node.Host.Log().Position() != before:
-			retry = retrySoon
-		}
+		retry = l.pause(retry, l.node.Host.Log().Position() != before)
 		l.lose()
 		select {
 		case <-l.ctx.Done():
 		case <-time.After(retry):
 		}
 	}
+}
+
+// pause is for how long the primary is left alone when an attempt has failed, and has moved the
+// position, or not. Failing attempts in a row are spaced out.
+func (l *link) pause(spaced time.Duration, moved bool) time.Duration {
+	switch {
+	case l.State() == FullSync && !l.cut: // a full disk is so each time, and each costs the primary a snapshot
+		return min(spaced, retryFull)
+	case l.diverged:
+		return l.patience
+	// An effect that is unknown, is so each time: that is no reason to hurry.
+	case l.State() == Connected && moved:
+		return retrySoon
+	}
+	return min(spaced, retryLate)
 }
 
 // diverge notes that all data are to be taken. When that has to be done again and again, what makes
@@ -231,7 +243,7 @@ func (l *link) connect() (State, error) {
 		_ = conn.Close() // TLS has closed it already when it failed
 		return 0, fmt.Errorf("replication: %w", err)
 	}
-	l.source.release = release
+	l.source.release, l.cut = release, false
 	l.requests = resp.NewReader(l.source, longestRequest)
 	return Auth, nil
 }
@@ -275,6 +287,7 @@ func (s *source) Read(p []byte) (int, error) {
 		s.link.heard.Store(time.Now().UnixMilli())
 		s.link.node.counters.received.Add(int64(n))
 	}
+	s.link.cut = s.link.cut || err != nil && err != errIdle
 	return n, err
 }
 

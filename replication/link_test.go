@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // countingContext never ends, and counts what waits for that.
@@ -45,5 +46,39 @@ func TestConnectionsLeaveNothing(t *testing.T) {
 	}
 	if waiting.Load() != 0 {
 		t.Errorf("%d connections that are closed still wait for the link's end", waiting.Load())
+	}
+}
+
+// TestPauses: who can't take a snapshot for want of space has the primary make the next one later
+// and later; who lost the connection comes back soon.
+func TestPauses(t *testing.T) {
+	for name, c := range map[string]struct {
+		state                 State
+		cut, diverged, moved  bool
+		second, eighth, later time.Duration
+	}{
+		"nobody is there":             {Connect, false, false, false, 100 * time.Millisecond, time.Second, time.Second},
+		"a snapshot has no room":      {FullSync, false, false, false, 100 * time.Millisecond, 6400 * time.Millisecond, 30 * time.Second},
+		"again, of diverged data":     {FullSync, false, true, false, 100 * time.Millisecond, 6400 * time.Millisecond, 30 * time.Second},
+		"a snapshot is cut off":       {FullSync, true, false, false, 100 * time.Millisecond, time.Second, time.Second},
+		"a stream":                    {Connected, true, false, true, retrySoon, retrySoon, retrySoon},
+		"a stream without an effect":  {Connected, true, false, false, 100 * time.Millisecond, time.Second, time.Second},
+		"the data aren't its primary": {Connected, false, true, true, time.Minute, time.Minute, time.Minute},
+	} {
+		l := &link{cut: c.cut, diverged: c.diverged, patience: time.Minute}
+		l.state.Store(int32(c.state))
+		retry, got := retrySoon, []time.Duration{}
+		for range 12 {
+			retry = l.pause(retry, c.moved)
+			got = append(got, retry)
+			retry *= 2
+		}
+		if got[1] != c.second || got[7] != c.eighth || got[11] != c.later {
+			t.Errorf("%s: the primary is left alone for %v", name, got)
+		}
+	}
+	l := &link{}
+	if at := l.pause(2*retryFull, false); at != retryLate {
+		t.Errorf("when a snapshot had no room, and then nobody is there, the next attempt comes after %v", at)
 	}
 }

@@ -482,3 +482,22 @@ func TestHalfLoaded(t *testing.T) {
 		t.Fatalf("the primary's former history is %s", got)
 	}
 }
+
+// TestSnapshotThatIsRefusedEachTime: the primary has to make it less and less often.
+func TestSnapshotThatIsRefusedEachTime(t *testing.T) {
+	s := newFalsePrimary(t)
+	replica := launch.ForTest(t, launch.MustUnderTest(t), "--masterauth", "secret")
+	follow(t, replica, s.port)
+	d := s.accept()
+	var sent time.Time
+	for range 6 {
+		d.reach(stepSnapshot)
+		sent = time.Now()
+		d.send("$5\r\nwrong")
+		d.leaves()
+		d = s.accept()
+	}
+	if took := time.Since(sent); took < 1500*time.Millisecond {
+		t.Errorf("after a row of snapshots that it refused, the replica asks again after %v", took)
+	}
+}
