@@ -143,6 +143,7 @@ func New(o Options) *Node {
 // TakeRole takes up the role that the server had, or else the configured one. It comes before
 // clients: while the server is loading they see the role that it is going to have.
 func (n *Node) TakeRole() error {
+	n.clearUp()
 	to, err := n.loadRole()
 	if err != nil {
 		return err

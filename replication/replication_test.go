@@ -3,6 +3,8 @@ package replication
 import (
 	"context"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -163,6 +165,22 @@ func TestRoleIsRemembered(t *testing.T) {
 	}
 	if got := roleOf(t, directory, "other 7002"); got != "primary" {
 		t.Errorf("after roles that can't be: %s", got)
+	}
+}
+
+// TestKilledWhileTheRoleWasSaved: a start removes what is left of files that were being written.
+func TestKilledWhileTheRoleWasSaved(t *testing.T) {
+	directory := t.TempDir()
+	for _, name := range []string{"role.17.tmp", "sentinel-epoch.17.tmp", "other.17.tmp"} {
+		if err := os.WriteFile(filepath.Join(directory, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := node(t, directory, "").TakeRole(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(directory, "*")); err != nil || len(left) != 1 || filepath.Base(left[0]) != "other.17.tmp" {
+		t.Errorf("left are %q, %v", left, err)
 	}
 }
 

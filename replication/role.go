@@ -16,6 +16,14 @@ import (
 // since, somebody has changed his mind, and the configuration wins.
 const roleFile = "role"
 
+// clearUp removes what a kill has left of the files that replication replaces.
+func (n *Node) clearUp() {
+	ours := func(name string) bool { return name == roleFile || name == epochFile }
+	if err := durable.RemoveTemporary(n.Directory, ours); err != nil {
+		n.Logger.Warn("what is left of a file that was being written isn't removed", "error", err)
+	}
+}
+
 func (n *Node) loadRole() (*target, error) {
 	configured := n.configured
 	if configured == nil {

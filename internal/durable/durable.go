@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 )
 
 // Replace writes a file, which is on the disk under its name when Replace returns nil.
@@ -21,7 +22,7 @@ func Replace(path, content string) error {
 
 // ReplaceWith is Replace for content that is written piece by piece.
 func ReplaceWith(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 	if err != nil {
 		return err
 	}
@@ -36,6 +37,22 @@ func ReplaceWith(path string, write func(io.Writer) error) error {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return SyncDirectory(filepath.Dir(path))
+}
+
+// temporary matches the names that files have while they are written.
+var temporary = regexp.MustCompile(`^(.+)\.[0-9]+\.tmp$`)
+
+// RemoveTemporary removes what a kill has left of files that were being replaced in a directory, if
+// they are of those that have such names. Nobody replaces any meanwhile.
+func RemoveTemporary(directory string, replaced func(name string) bool) error {
+	entries, err := os.ReadDir(directory)
+	for _, entry := range entries {
+		parts := temporary.FindStringSubmatch(entry.Name())
+		if parts != nil && entry.Type().IsRegular() && replaced(parts[1]) {
+			err = errors.Join(err, os.Remove(filepath.Join(directory, entry.Name())))
+		}
+	}
+	return err
 }
 
 // SyncDirectory makes the creation and removal of files in a directory durable.

@@ -108,7 +108,7 @@ func (d *Directory) removeLog(directory string) error {
 
 // removeOtherLogs is for a start that has checked the later ones.
 func (d *Directory) removeOtherLogs() error {
-	if err := d.removePartialLogs(); err != nil {
+	if err := errors.Join(d.removePartialLogs(), d.removePartialNotes()); err != nil {
 		return err
 	}
 	numbers, err := d.otherLogs(d.Store.LogDirectory())

@@ -83,6 +83,7 @@ func TestPartialForkIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	partial := filepath.Join(options.Dir.Get(), "binlog", "2"+binlog.PartialSuffix)
+	note := filepath.Join(options.Dir.Get(), "binlog", "1"+partedSuffix+".17.tmp")
 	for range 2 {
 		data, err := Open(options, hclog.NewNullLogger())
 		if err != nil {
@@ -91,8 +92,13 @@ func TestPartialForkIsRemoved(t *testing.T) {
 		if err := data.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := os.Stat(partial); !errors.Is(err, os.ErrNotExist) {
-			t.Fatalf("it is there: %v", err)
+		for _, path := range []string{partial, note} {
+			if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+				t.Fatalf("%s is there: %v", path, err)
+			}
+		}
+		if err := os.WriteFile(note, nil, 0o640); err != nil {
+			t.Fatal(err)
 		}
 		if err := os.MkdirAll(partial, 0o750); err != nil {
 			t.Fatal(err)

@@ -78,6 +78,15 @@ func (d *Directory) keepParted(log string) error {
 	return removeNote(log)
 }
 
+// removePartialNotes removes what a kill has left of notes that were being written.
+func (d *Directory) removePartialNotes() error {
+	isNote := func(name string) bool { return strings.HasSuffix(name, partedSuffix) }
+	if err := durable.RemoveTemporary(d.logsDirectory(), isNote); err != nil {
+		return fmt.Errorf("datadir: %w", err)
+	}
+	return nil
+}
+
 func removeNote(log string) error {
 	if err := os.Remove(log + partedSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("datadir: %w", err)
