@@ -239,11 +239,11 @@ static void write_pairs(struct writer *w, int keys_only) {
 	else
 		add_header(w, '*', (long long)(keys_only ? count : 2 * count));
 	for (lua_pushnil(L); lua_next(L, -2);) {
-		lua_pushvalue(L, -2);
-		write_value(w);
 		if (keys_only)
 			lua_pop(L, 1);
-		else
+		lua_pushvalue(L, keys_only ? -1 : -2);
+		write_value(w);
+		if (!keys_only)
 			write_value(w);
 	}
 }
@@ -308,10 +308,6 @@ static void write_table(struct writer *w) {
 		add_line(w, '+', text, length);
 	} else if (field(L, "double", LUA_TNUMBER)) {
 		add_double(w, lua_tonumber(L, -1));
-	} else if (field(L, "map", LUA_TTABLE)) {
-		write_pairs(w, 0);
-	} else if (field(L, "set", LUA_TTABLE)) {
-		write_pairs(w, 1);
 	} else if (field(L, "big_number", LUA_TSTRING)) {
 		const char *text = lua_tolstring(L, -1, &length);
 		if (w->client == 3) {
@@ -320,9 +316,14 @@ static void write_table(struct writer *w) {
 			add_header(w, '$', (long long)length);
 			add_one_line(w, text, length);
 		}
+	} else if (write_verbatim(w)) {
+		return;
+	} else if (field(L, "map", LUA_TTABLE)) {
+		write_pairs(w, 0);
+	} else if (field(L, "set", LUA_TTABLE)) {
+		write_pairs(w, 1);
 	} else {
-		if (!write_verbatim(w))
-			write_array(w);
+		write_array(w);
 		return;
 	}
 	lua_pop(L, 1);
@@ -333,7 +334,8 @@ static void write_value(struct writer *w) {
 	lua_State *L = w->L;
 	if (++w->steps % STEPS_PER_POLL == 0)
 		poll_run(L);
-	if (!lua_checkstack(L, 6)) {
+	// Four are needed. Redis has one more on the stack, and both end at the same level so.
+	if (!lua_checkstack(L, 5)) {
 		add_format(L, w->out, "-ERR reached lua stack limit\r\n");
 		lua_pop(L, 1);
 		return;
