@@ -21,6 +21,16 @@ func ParseDouble(text []byte) (value float64, ok bool) {
 	return value, !overflow && !underflow
 }
 
+// RoundDouble reads what ParseDouble reads, and what is out of range, too: as an infinity, or as
+// zero.
+func RoundDouble(text []byte) (value float64, ok bool) {
+	l, ok := scan(text)
+	if !ok {
+		return 0, false
+	}
+	return l.double(text), true
+}
+
 // ParseScoreBound reads one end of a range of scores, as ZRANGEBYSCORE and its kin take it: a
 // number that is excluded from the range when a "(" stands before it. Redis reads it more loosely
 // than a score: spaces may stand before the number, the text ends at its first zero byte, no text

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strconv"
 
+	"kedis/internal/number"
 	"kedis/storage/intset"
 	"kedis/storage/listpack"
 )
@@ -379,10 +380,11 @@ func packedScore(e listpack.Element) (float64, error) {
 }
 
 // parseScore reads a score as text, as Redis 1.2 to 3.2 wrote it into files, and as it is in a
-// listpack if it isn't an integer.
+// listpack if it isn't an integer. Redis takes what such a text begins with, and no server has
+// written one that goes on.
 func parseScore(text []byte) (float64, error) {
-	score, err := strconv.ParseFloat(string(text), 64)
-	if err != nil && !math.IsInf(score, 0) || math.IsNaN(score) { // out of range is infinite
+	score, ok := number.RoundDouble(text)
+	if !ok {
 		return 0, fmt.Errorf("%.40q is not a score", text)
 	}
 	return score, nil

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -352,5 +353,34 @@ func TestStreamOfRedis(t *testing.T) {
 		return nil
 	}); err != nil || keys != 2 {
 		t.Fatal(keys, err)
+	}
+}
+
+// A score that is text is the number that it is to Redis, however it is written.
+func TestScoresAsText(t *testing.T) {
+	r := startRedis(t, t.TempDir())
+	for _, text := range []string{"0x10", "0X1p3", "0x1.8", "0x.8p1", "0x1P+2", "0x1p-1074", "0x20000000000001", "0x1p99999", "+5", "-0", ".5", "5.", "1e3",
+		"inf", "-inf", "+Inf", "infinity", "017", "1e400", "-1e400", "1e-400", "2.4e-324", "9007199254740993"} {
+		old := append([]byte{byte(typeZSet), 1, 1, 'm', byte(len(text))}, text...)
+		for form, payload := range map[string][]byte{"a length and text": seal(old), "a listpack": seal(packedBody(typeZSetListpack, pack("m", text)))} {
+			r.must("RESTORE", "key", 0, payload, "REPLACE")
+			want, err := strconv.ParseFloat(fmt.Sprint(r.must("ZSCORE", "key", "m")), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := new(Decoder).Payload(payload)
+			if err != nil || !v.Next() {
+				t.Errorf("%s in %s is no score (%v), and %v in Redis", text, form, err, want)
+				continue
+			}
+			if v.Element.Score != want {
+				t.Errorf("%s in %s is read as %v, by Redis as %v", text, form, v.Element.Score, want)
+			}
+		}
+	}
+	for _, text := range []string{"nan", "1_000", "0b11", "0o17"} { // the last three are other numbers to Go
+		if v, err := new(Decoder).Payload(seal(packedBody(typeZSetListpack, pack("m", text)))); err == nil && v.Next() {
+			t.Errorf("%s is read as %v", text, v.Element.Score)
+		}
 	}
 }
