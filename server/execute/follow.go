@@ -174,7 +174,6 @@ func (p primaryPeer) FileDescriptor() int {
 
 // discard takes back what is not committed, and gives the locks back.
 func (f *StreamApplier) discard() {
-	f.batch.txn.Reset()
 	f.stream, f.whole = nil, 0
-	f.batch.giveUp()
+	f.batch.surrender()
 }

@@ -217,8 +217,8 @@ func (e *Engine) withToken(t token, b *Batch, run func(b *Batch)) {
 	panicked = false
 }
 
-// surrender takes back what a command that panicked has done, and gives back all that its batch
-// holds.
+// surrender takes back what isn't committed, with what waits for the commit, and gives back all
+// that the batch holds.
 func (b *Batch) surrender() {
 	b.running.reset()
 	b.running.underway = false
