@@ -3,6 +3,7 @@ package chaos
 import (
 	"flag"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -74,10 +75,28 @@ func (p topology) draw(r *rand.Rand, program launch.Program) []string {
 	return slices.Concat(timing, p.options[r.IntN(len(p.options))])
 }
 
+// dataDirectory makes a directory for a member, which stays when the test fails: the report names
+// it.
+func dataDirectory(t *testing.T) string {
+	path, err := os.MkdirTemp("", "kedis-chaos-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			return
+		}
+		if err := os.RemoveAll(path); err != nil {
+			t.Error(err)
+		}
+	})
+	return path
+}
+
 // run makes rounds until the time is over.
 func run(t *testing.T, p topology, round func(c *Cluster, duration time.Duration) error) {
 	random := seeded(t)
-	c, err := NewCluster(random.Uint64(), p.chained, t.TempDir, p.programs, p.draw)
+	c, err := NewCluster(random.Uint64(), p.chained, func() string { return dataDirectory(t) }, p.programs, p.draw)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -223,8 +223,8 @@ func (c *Cluster) configure(options []string) error {
 	return nil
 }
 
-// sample takes the digests of all members if they are at the same position before and after that;
-// none otherwise.
+// sample takes the digests of all members, with their libraries of functions, if they are at the
+// same position before and after that; none otherwise.
 func (c *Cluster) sample() ([]string, error) {
 	before, err := c.level()
 	if err != nil || before < 0 {
@@ -232,11 +232,11 @@ func (c *Cluster) sample() ([]string, error) {
 	}
 	var digests []string
 	for _, m := range c.members {
-		reply, err := m.do("debug", "digest")
+		digest, err := m.digest()
 		if err != nil {
 			return nil, err
 		}
-		digests = append(digests, string(reply.Text))
+		digests = append(digests, digest)
 	}
 	after, err := c.level()
 	if err != nil || after != before {
@@ -299,7 +299,7 @@ func (c *Cluster) Report() string {
 	for _, m := range c.members {
 		output := m.server.Load().Output()
 		const longest = 6000
-		fmt.Fprintf(&b, "---- %s\n%s\n", m.name, output[max(0, len(output)-longest):])
+		fmt.Fprintf(&b, "---- %s, whose data are in %s\n%s\n", m.name, m.server.Load().Directory, output[max(0, len(output)-longest):])
 	}
 	return b.String()
 }

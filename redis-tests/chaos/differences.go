@@ -8,13 +8,14 @@ import (
 	"strconv"
 	"strings"
 
+	"kedis/redis-tests/launch"
 	"kedis/redis-tests/resp"
 )
 
 // mostShown is how many keys a failure lists.
 const mostShown = 10
 
-// differences lists keys that the members hold differently.
+// differences lists keys, and libraries of functions, that the members hold differently.
 func (c *Cluster) differences() string {
 	reference, err := c.primary.keys()
 	if err != nil {
@@ -86,7 +87,7 @@ func (m *Member) count(database int) (total, listed int, err error) {
 // databases is how many a member has.
 const databases = 16
 
-// keys are a member's keys with a description of what they hold.
+// keys are a member's keys with a description of what they hold, and its libraries.
 func (m *Member) keys() (map[string]string, error) {
 	c, err := m.dial()
 	if err != nil {
@@ -94,6 +95,9 @@ func (m *Member) keys() (map[string]string, error) {
 	}
 	defer c.Close()
 	held := map[string]string{}
+	if held["libraries"], err = launch.ListLibraries(c); err != nil {
+		return nil, err
+	}
 	for database := range databases {
 		if _, err := c.Must("select", strconv.Itoa(database)); err != nil {
 			return nil, err

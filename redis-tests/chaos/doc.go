@@ -1,7 +1,8 @@
 // Package chaos lets a primary and its replicas, Kedis and Redis, run under mixed load while links
 // between them are cut, slowed and frozen, processes are killed, stopped and started again, and
-// roles are switched. At the end of each round all of them must hold the same data at the same
-// position, and what WAIT said to be on enough replicas must have outlived a promotion.
+// roles are switched. At the end of each round all of them must hold the same data, and libraries
+// of functions, at the same position, and what WAIT said to be on enough replicas must have
+// outlived a promotion. When a test fails, the members' directories stay.
 //
 //	go test ./redis-tests/chaos -args -minutes=10 -seed=7
 //

@@ -39,7 +39,7 @@ func StartLoad(primary *Member, handsOver, timed bool, seed uint64, witnesses []
 	case primary.isRedis() && handsOver:
 		l.usable = usableOnReplica
 	case primary.isRedis():
-		l.usable = usableForReplicas
+		l.usable = usableOnRedis
 	}
 	for i := range uint64(2) {
 		generator := differential.NewGenerator(seed, i)
@@ -160,17 +160,17 @@ func usable(line []string) bool {
 	return !strings.HasPrefix(name, "@") // the differential test's own doings
 }
 
+// usableOnRedis tells whether a line is also for a Redis: BITFIELD of Redis 7.0 with OVERFLOW FAIL
+// makes a key, or a longer one, that it tells nobody of. Who takes all data anew has it.
+func usableOnRedis(line []string) bool {
+	fails := func(word string) bool { return strings.EqualFold(word, "fail") }
+	return usable(line) && (!strings.EqualFold(line[0], "bitfield") || !slices.ContainsFunc(line, fails))
+}
+
 // usableOnReplica tells whether a line is also for a Redis that may be a replica by now: there,
 // too, it stores in the key what PFCOUNT finds, and then holds something else than its primary.
 func usableOnReplica(line []string) bool {
-	return usable(line) && !strings.EqualFold(line[0], "pfcount")
-}
-
-// usableForReplicas tells whether a line is also for a Redis whose replicas never need all data
-// anew: BITFIELD of Redis 7.0 with OVERFLOW FAIL makes a key that it tells nobody of.
-func usableForReplicas(line []string) bool {
-	fails := func(word string) bool { return strings.EqualFold(word, "fail") }
-	return usable(line) && (!strings.EqualFold(line[0], "bitfield") || !slices.ContainsFunc(line, fails))
+	return usableOnRedis(line) && !strings.EqualFold(line[0], "pfcount")
 }
 
 func negativeZero(word string) bool {

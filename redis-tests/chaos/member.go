@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"crypto/sha1"
 	"fmt"
 	"strconv"
 	"strings"
@@ -43,6 +44,24 @@ func (m *Member) do(words ...string) (resp.Reply, error) {
 		return reply, fmt.Errorf("%s: %w", m.name, err)
 	}
 	return reply, nil
+}
+
+// digest stands for the member's data: its keys, and behind them its libraries of functions.
+func (m *Member) digest() (string, error) {
+	c, err := m.dial()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", m.name, err)
+	}
+	defer c.Close()
+	keys, err := c.Must("debug", "digest")
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", m.name, err)
+	}
+	libraries, err := launch.ListLibraries(c)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", m.name, err)
+	}
+	return fmt.Sprintf("%s %x", keys.Text, sha1.Sum([]byte(libraries))), nil
 }
 
 // follow makes the member a replica of another one, or a primary.
