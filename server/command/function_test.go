@@ -2,10 +2,15 @@ package command
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net"
+	"slices"
+	"strings"
 	"testing"
 
 	"kedis/internal/resp"
+	"kedis/redis-tests/seed"
 	"kedis/server/execute"
 	"kedis/storage"
 )
@@ -13,39 +18,23 @@ import (
 // stream is what a replica applies in a test.
 type stream struct {
 	*execute.StreamApplier
-	t      *testing.T
-	client *testClient
 	engine *Engine
 }
 
-func newStream(t *testing.T) *stream {
+func newStream(t *testing.T) stream {
 	e, _ := newTestEngine(t)
 	e.SetReplica(true, false)
 	here, there := net.Pipe()
 	f := e.NewStreamApplier(here, 0)
-	t.Cleanup(func() { f.Close(); there.Close() })
-	return &stream{StreamApplier: f, t: t, client: newTestClient(t, e), engine: e}
-}
-
-func (s *stream) apply(line ...string) error {
-	return s.Apply(words(line...), resp.AppendRequest(nil, words(line...)...))
-}
-
-// has fails the test unless clients and the store find a library, or none.
-func (s *stream) has(found bool) {
-	s.t.Helper()
-	stored := false
-	err := s.engine.Store.LibrariesOf(nil, func(string, []byte) error {
-		stored = true
-		return nil
+	t.Cleanup(func() {
+		f.Close()
+		_ = there.Close()
 	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	listed := s.client.Do("FUNCTION", "LIST") != "*0\r\n"
-	if listed != found || stored != found {
-		s.t.Errorf("a library is listed: %v, and stored: %v; it should be: %v", listed, stored, found)
-	}
+	return stream{f, e}
+}
+
+func (s stream) apply(line ...string) error {
+	return s.Apply(words(line...), resp.AppendRequest(nil, words(line...)...))
 }
 
 // slowLibrary takes some ten milliseconds to be loaded.
@@ -53,7 +42,7 @@ const slowLibrary = "#!lua name=slow\nfor i = 1, 10000000 do end\nredis.register
 
 // What a replica takes back of a primary's stream changes no libraries, and nobody is told of it.
 // Otherwise a replica that is promoted in the midst of a FUNCTION LOAD would have a library that
-// neither its store nor its log has, and its FUNCTION DELETE would be in the log.
+// neither its store nor its log has, and no start could repeat its FUNCTION DELETE.
 func TestTakenBackOfAStream(t *testing.T) {
 	t.Run("Failed", func(t *testing.T) {
 		s := newStream(t)
@@ -65,7 +54,7 @@ func TestTakenBackOfAStream(t *testing.T) {
 		if err := s.apply("EXEC"); !errors.Is(err, storage.ErrDiverged) {
 			t.Fatalf("it is applied: %v", err)
 		}
-		s.has(false)
+		expectLibrariesOfStore(t, s.engine)
 	})
 	t.Run("Stopped", func(t *testing.T) {
 		s := newStream(t)
@@ -75,17 +64,16 @@ func TestTakenBackOfAStream(t *testing.T) {
 			s.engine.Gate.Leave(0)
 		}
 		s.Stop()
-		err := <-applied
-		if err != nil && !errors.Is(err, execute.ErrStopped) {
+		if err := <-applied; err != nil && !errors.Is(err, execute.ErrStopped) { // it may have been faster
 			t.Fatal(err)
 		}
-		s.has(err == nil) // it was faster
+		expectLibrariesOfStore(t, s.engine)
 	})
 	t.Run("Message", func(t *testing.T) {
 		s := newStream(t)
 		sent := 0
 		s.engine.Courier = func(messages []execute.Message) { sent += len(messages) }
-		s.client.Do("SUBSCRIBE", "channel")
+		newTestClient(t, s.engine).Do("SUBSCRIBE", "channel")
 		if err := s.apply("PUBLISH", "channel", "message"); err != nil {
 			t.Fatal(err)
 		}
@@ -94,4 +82,68 @@ func TestTakenBackOfAStream(t *testing.T) {
 			t.Fatalf("%v, and %d messages are sent", err, sent)
 		}
 	})
+}
+
+// TestLibrariesAreTheStores changes libraries in all ways, beside databases that are emptied and
+// exchanged. What clients find is what the store has, also when it is opened anew.
+func TestLibrariesAreTheStores(t *testing.T) {
+	e, _ := newTestEngine(t)
+	c, random := newTestClient(t, e), rand.New(rand.NewPCG(seed.Of(t), 0))
+	var dumps []string
+	for step := range 150 {
+		switch random.IntN(25) {
+		case 0:
+			if err := e.Store.Reopen(); err != nil {
+				t.Fatal(err)
+			}
+		case 1, 2:
+			if err := e.Store.Persist(); err != nil {
+				t.Fatal(err)
+			}
+		case 3, 4:
+			dump := c.Do("FUNCTION", "DUMP")
+			dumps = append(dumps, strings.TrimSuffix(dump[strings.Index(dump, "\n")+1:], "\r\n"))
+		case 5, 6, 7:
+			c.Do("MULTI")
+			for range 1 + random.IntN(4) {
+				c.Do(changeOfLibraries(random, dumps, step)...)
+			}
+			c.Do([]string{"EXEC", "EXEC", "DISCARD"}[random.IntN(3)])
+		default:
+			c.Do(changeOfLibraries(random, dumps, step)...)
+		}
+		expectLibrariesOfStore(t, e)
+	}
+}
+
+// changeOfLibraries is a request that may fail.
+func changeOfLibraries(random *rand.Rand, dumps []string, version int) []string {
+	name := string(rune('a' + random.IntN(3)))
+	source := fmt.Sprintf("#!lua name=%s\nredis.register_function('%s', function() return %d end)", name, string(rune('a'+random.IntN(4))), version)
+	lines := [][]string{{"FUNCTION", "LOAD", source}, {"FUNCTION", "LOAD", "REPLACE", source}, {"FUNCTION", "DELETE", name}, {"FUNCTION", "DELETE", name},
+		{"FUNCTION", "FLUSH"}, {"FLUSHALL"}, {"SWAPDB", "0", "1"}, {"SET", name, source}}
+	if len(dumps) > 0 {
+		policies := []string{"FLUSH", "APPEND", "REPLACE"}
+		lines = append(lines, []string{"FUNCTION", "RESTORE", dumps[random.IntN(len(dumps))], policies[random.IntN(len(policies))]})
+	}
+	return lines[random.IntN(len(lines))]
+}
+
+func expectLibrariesOfStore(t *testing.T, e *Engine) {
+	t.Helper()
+	var loaded, stored []string
+	for _, l := range keptBy(e).functions.current.Load().list {
+		loaded = append(loaded, string(l.source))
+	}
+	err := e.Store.LibrariesOf(nil, func(_ string, source []byte) error {
+		stored = append(stored, string(source))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	count, _ := e.Store.Size(e.Store.Libraries())
+	if !slices.Equal(loaded, stored) || count != int64(len(stored)) {
+		t.Fatalf("clients find %q, the store %q, and counts %d", loaded, stored, count)
+	}
 }
