@@ -20,6 +20,10 @@ func (c *connection) handOver() {
 	if c.dropped { // since it has asked for that
 		return
 	}
+	if c.ended { // who sends no more can't take a stream
+		c.drop()
+		return
+	}
 	if c.parser.Buffered() > 0 || c.conn.OutboundBuffered() > 0 {
 		s.logger.Warn("closing a connection that does not wait for the stream it asks for", "client", c.remote)
 		c.drop()

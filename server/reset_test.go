@@ -130,6 +130,20 @@ func TestResetConnectionIsNotHandedOver(t *testing.T) {
 	r.wantNoClients()
 }
 
+// TestEndedConnectionIsNotHandedOver: a client that sends no more when it is to get a stream.
+func TestEndedConnectionIsNotHandedOver(t *testing.T) {
+	r := startServer(t)
+	r.at(r.dialRaw(), func(c *connection) {
+		c.Detach(func(conn net.Conn) {
+			t.Error("it was handed over")
+			conn.Close()
+		})
+		c.ended = true
+		c.handOver()
+	})
+	r.wantNoClients()
+}
+
 // TestResetWhileItWaitsForAWorker: nothing is kept of a client that is gone while all workers are
 // busy.
 func TestResetWhileItWaitsForAWorker(t *testing.T) {
