@@ -21,7 +21,7 @@ func (c *connection) handOver() {
 		return
 	}
 	if c.ended { // who sends no more can't take a stream
-		c.drop()
+		c.dropWhenSent()
 		return
 	}
 	if c.parser.Buffered() > 0 || c.conn.OutboundBuffered() > 0 {

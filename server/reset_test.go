@@ -83,18 +83,24 @@ func (r *running) wantNoClients() {
 	eventually(r.t, "no session is left", func() bool { return r.engine.Clients.Count() == 0 })
 }
 
-// TestDroppedConnectionIsNotHandedOver drops a connection just before it becomes a replica's.
-func TestDroppedConnectionIsNotHandedOver(t *testing.T) {
-	r := startServer(t)
-	r.at(r.dialRaw(), func(c *connection) {
-		c.Detach(func(conn net.Conn) {
-			t.Error("it was handed over")
-			conn.Close()
+// TestGoneConnectionIsNotHandedOver drops a connection just before it becomes a replica's, or has
+// its client end what it sends.
+func TestGoneConnectionIsNotHandedOver(t *testing.T) {
+	for how, goes := range map[string]func(c *connection){
+		"dropped": (*connection).drop,
+		"ended":   func(c *connection) { c.ended = true },
+	} {
+		r := startServer(t)
+		r.at(r.dialRaw(), func(c *connection) {
+			c.Detach(func(conn net.Conn) {
+				t.Errorf("one that is %s was handed over", how)
+				conn.Close()
+			})
+			goes(c)
+			c.handOver()
 		})
-		c.drop()
-		c.handOver()
-	})
-	r.wantNoClients()
+		r.wantNoClients()
+	}
 }
 
 // TestKilledConnectionIsClosed kills a client just before its connection becomes a replica's.
@@ -125,20 +131,6 @@ func TestResetConnectionIsNotHandedOver(t *testing.T) {
 			t.Errorf("a connection with the address %v was handed over", conn.RemoteAddr())
 			conn.Close()
 		})
-		c.handOver()
-	})
-	r.wantNoClients()
-}
-
-// TestEndedConnectionIsNotHandedOver: a client that sends no more when it is to get a stream.
-func TestEndedConnectionIsNotHandedOver(t *testing.T) {
-	r := startServer(t)
-	r.at(r.dialRaw(), func(c *connection) {
-		c.Detach(func(conn net.Conn) {
-			t.Error("it was handed over")
-			conn.Close()
-		})
-		c.ended = true
 		c.handOver()
 	})
 	r.wantNoClients()

@@ -160,8 +160,8 @@ func usable(line []string) bool {
 	return !strings.HasPrefix(name, "@") // the differential test's own doings
 }
 
-// usableOnRedis tells whether a line is also for a Redis: BITFIELD of Redis 7.0 with OVERFLOW FAIL
-// makes a key, or a longer one, that it tells nobody of. Who takes all data anew has it.
+// usableOnRedis leaves out what Redis 7.0 doesn't tell its replicas: BITFIELD with OVERFLOW FAIL
+// may make a key, or lengthen one.
 func usableOnRedis(line []string) bool {
 	fails := func(word string) bool { return strings.EqualFold(word, "fail") }
 	return usable(line) && (!strings.EqualFold(line[0], "bitfield") || !slices.ContainsFunc(line, fails))

@@ -35,7 +35,7 @@ func (e *Engine) NewLogApplier() *LogApplier {
 func (a *LogApplier) Replay(database int, payload []byte, end int64) error {
 	a.session.SetDatabase(database)
 	if err := a.execute(payload); err != nil {
-		a.batch.txn.Reset()
+		a.batch.takeBack()
 		a.batch.repeat.failure = nil
 		return err
 	}

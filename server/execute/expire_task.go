@@ -146,8 +146,7 @@ func (x *expiries) removeDue(b *Batch, database int, due []ttl.Due) (step ttl.St
 		err = b.serveBlocked(now)
 	}
 	if err != nil {
-		b.running.reset()
-		b.txn.Reset() // nothing is half done: the sweeper comes back
+		b.takeBack() // nothing is half done: the sweeper comes back
 	}
 	if failed := b.Commit(); err == nil {
 		err = failed

@@ -192,7 +192,8 @@ type running struct {
 	sealed   bool   // by a NoBatch command: nothing joins it
 	marked   int    // the key events whose watchers were told
 	loops    []change
-	reads    []lateRead
+	reads    map[reading]lateRead
+	unnoted  map[string]*Session // what was read from a view, and by whom, though it had not been noted
 
 	serving  serving
 	shown    Execution // memory for what the observer is shown
@@ -220,8 +221,7 @@ func (r *running) reset() {
 	r.outbox.rewind(outboxMark{pushed: len(r.outbox.pushed)})
 	r.sealed, r.marked = false, 0
 	clear(r.loops)
-	clear(r.reads)
-	r.loops, r.reads = r.loops[:0], r.reads[:0]
+	r.loops, r.reads, r.unnoted = r.loops[:0], nil, nil
 }
 
 // prepare returns the outermost invocation of a request.

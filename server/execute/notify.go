@@ -33,6 +33,7 @@ func (b *Batch) tell(position int64, wrote bool) {
 		waiting.call()
 	}
 	b.announce(notifications, told, notifications.Len())
+	b.tellUnnoted()
 	b.sendMessages(position, wrote)
 }
 

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -141,19 +142,30 @@ func (b *Batch) rememberReads(c *Invocation) {
 	if b.view == nil {
 		b.remember(c.Session, c.Request, b.noteLate)
 	} else if c.level > 1 || c.level == 1 && !b.running.noted {
-		s, keys := c.Session, c.keyNames()
-		c.AfterCommit(func() { b.engine.tellCache(s, keys) })
+		b.noteUnnoted(c)
 	}
 }
 
-// keyNames are the names of the keys that a request has.
-func (r *Request) keyNames() (names []string) {
-	for i := range r.keys {
-		if r.keys[i].Flags&NotKey == 0 {
-			names = append(names, string(r.Args[r.keys[i].Index]))
+// noteUnnoted notes what is read from a view though it had not been noted, and may have changed.
+func (b *Batch) noteUnnoted(c *Invocation) {
+	if b.running.unnoted == nil {
+		b.running.unnoted = map[string]*Session{}
+	}
+	for i := range c.keys {
+		if c.keys[i].Flags&NotKey == 0 {
+			b.running.unnoted[string(c.Args[c.keys[i].Index])] = c.Session
 		}
 	}
-	return names
+}
+
+// tellUnnoted tells a client to forget what it has read so.
+func (b *Batch) tellUnnoted() {
+	if len(b.running.unnoted) == 0 {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(b.running.unnoted)) {
+		b.engine.tellCache(b.running.unnoted[key], []string{key})
+	}
 }
 
 // tracks reports whether the keys of an invocation are tracked.
@@ -183,39 +195,50 @@ func (b *Batch) rememberView(c *Invocation) {
 }
 
 // remember notes what a request of a client reads. note is told of each key, and whether the table
-// lacked it.
-func (b *Batch) remember(s *Session, r *Request, note func(by *reader, key []byte, first bool)) {
+// didn't have it.
+func (b *Batch) remember(s *Session, r *Request, note func(by *reader, key []byte, isNew bool)) {
 	for i := range r.keys {
 		if r.keys[i].Flags&NotKey != 0 {
 			continue
 		}
 		key := r.Args[r.keys[i].Index]
-		first := b.engine.Caching.readers.Remember(s.cache.reader, key)
+		isNew := b.engine.Caching.readers.Remember(s.cache.reader, key)
 		if note != nil {
-			note(s.cache.reader, key, first)
+			note(s.cache.reader, key, isNew)
 		}
 	}
 	b.engine.limitTracking()
 }
 
-// lateRead is a read in a transaction that has changed something before it.
-type lateRead struct {
-	by    *reader
-	key   string
-	after int  // so many of the transaction's key events
-	first bool // the reader wouldn't have been told of the key before
+// reading is what a client reads.
+type reading struct {
+	by  *reader
+	key string
 }
 
-// noteLate notes a read for when clients are told of what was changed before it, or is behind it.
-func (b *Batch) noteLate(by *reader, key []byte, first bool) {
-	after, reads := b.txn.KeyEvents().Len(), b.running.reads
-	for len(reads) > 0 && reads[len(reads)-1].after > after { // it was taken back
-		reads = reads[:len(reads)-1]
+// lateRead is when a client has read a key in a transaction that had changed something before: how
+// many key events there were, the first time and the last.
+type lateRead struct {
+	earliest, latest int
+	isNew            bool // the table of readers didn't have it
+}
+
+// noteLate notes a read for when clients are told of changes, some of which are older than it. It
+// may be taken back: then the client, which reads it again, knows the changes that are left.
+func (b *Batch) noteLate(by *reader, key []byte, isNew bool) {
+	events := b.txn.KeyEvents().Len()
+	if events == 0 {
+		return
 	}
-	if after > 0 {
-		reads = append(reads, lateRead{by, string(key), after, first})
+	if b.running.reads == nil {
+		b.running.reads = map[reading]lateRead{}
 	}
-	b.running.reads = reads
+	what := reading{by, string(key)}
+	read, known := b.running.reads[what]
+	if !known {
+		read = lateRead{events, events, isNew}
+	}
+	b.running.reads[what] = lateRead{min(read.earliest, events), max(read.latest, events), read.isNew}
 }
 
 // limitTracking has clients give up keys while more are tracked than may be.
@@ -267,17 +290,20 @@ func (s *Session) endChoice(r *Request) {
 
 // invalidate tells clients of changes of keys. loops are those that clients have made which don't
 // want to be told of them; reads are those among the changes.
-func (e *Engine) invalidate(events *storage.KeyEvents, loops []change, reads []lateRead) {
+func (e *Engine) invalidate(events *storage.KeyEvents, loops []change, reads map[reading]lateRead) {
 	if events.Len() == 0 || !e.Caching.any.Load() {
 		return
 	}
 	if e.Caching.prefixes.Count() == 0 && !e.Caching.anyRead(events) {
 		return
 	}
-	changed := gatherChanges(events, loops, reads)
+	changed := gatherChanges(events, loops)
 	for _, key := range changed.keys {
 		for _, r := range e.Caching.readers.Take([]byte(key)) {
-			missed, has := r.sees(changed.last[key], changed.reads[key])
+			missed, has := true, false
+			if read, late := reads[reading{r, key}]; late {
+				missed, has = read.beside(changed.last[key])
+			}
 			if passed := changed.passesOver(key, r.session.Load()); has || passed {
 				e.Caching.readers.Remember(r, []byte(key))
 				missed = missed && !passed
@@ -292,20 +318,10 @@ func (e *Engine) invalidate(events *storage.KeyEvents, loops []change, reads []l
 	}
 }
 
-// sees reports what a reader has of a key when the last change of it is the event at last: whether
-// it missed a change after it had read it, and whether it has read it since.
-func (r *reader) sees(last int, reads []lateRead) (missed, has bool) {
-	missed = true
-	for _, read := range reads {
-		switch {
-		case read.by != r:
-		case read.after > last:
-			missed, has = missed && !read.first, true
-		default:
-			missed = true
-		}
-	}
-	return missed, has
+// beside reports whether a reader missed the last change of a key, or one before it, after it had
+// read the key, and whether it has read the key since. The last change is the event at last.
+func (r lateRead) beside(last int) (missed, has bool) {
+	return !r.isNew || r.earliest <= last, r.latest > last
 }
 
 // anyRead reports whether some client has read one of the keys that were changed.
@@ -330,14 +346,13 @@ func (e *Engine) tellReader(r *reader, key string) {
 // changes are the keys that a transaction has changed, in order, and who has. A nil session is one
 // that doesn't mind to be told of it.
 type changes struct {
-	keys  []string
-	by    map[string][]*Session
-	last  map[string]int        // the last event of each key
-	reads map[string][]lateRead // those of the keys that were changed
+	keys []string
+	by   map[string][]*Session
+	last map[string]int // the last event of each key
 }
 
-func gatherChanges(events *storage.KeyEvents, loops []change, reads []lateRead) changes {
-	changed := changes{by: map[string][]*Session{}, last: map[string]int{}, reads: map[string][]lateRead{}}
+func gatherChanges(events *storage.KeyEvents, loops []change) changes {
+	changed := changes{by: map[string][]*Session{}, last: map[string]int{}}
 	at := 0
 	events.Each(0, func(event storage.KeyEvent) {
 		for len(loops) > 0 && at >= loops[0].to {
@@ -360,11 +375,6 @@ func gatherChanges(events *storage.KeyEvents, loops []change, reads []lateRead) 
 			changed.by[string(event.Key)] = append(changers, by)
 		}
 	})
-	for _, read := range reads {
-		if _, is := changed.by[read.key]; is {
-			changed.reads[read.key] = append(changed.reads[read.key], read)
-		}
-	}
 	slices.Sort(changed.keys)
 	return changed
 }

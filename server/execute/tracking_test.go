@@ -71,3 +71,50 @@ func TestTrackingBeginsInATransaction(t *testing.T) {
 		t.Errorf("the client was told %q", &told)
 	}
 }
+
+// TestRepeatedReadsTakeNoMemory: a request that reads a key again and again, behind a write or from
+// a view, notes it once.
+func TestRepeatedReadsTakeNoMemory(t *testing.T) {
+	e, _ := newTestEngine(t)
+	var told strings.Builder
+	b, s := e.NewBatch(0), e.NewClient(sending{sent: &told})
+	noted := 0
+	addTestCommand(e, Command{Name: "noted", Run: func(c *Invocation) error {
+		noted = len(c.batch.running.reads)
+		c.Reply.OK()
+		return nil
+	}})
+	execute := executesOn(t, b)
+	end := func() {
+		if err := b.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		b.Clear()
+	}
+	execute(s, "HELLO", "3")
+	execute(s, "CLIENT", "TRACKING", "ON")
+	end()
+	execute(s, "SET", "key", "1")
+	for range 100 {
+		execute(s, "GET", "key")
+	}
+	execute(s, "NOTED")
+	end()
+	if noted != 1 || told.Len() > 0 {
+		t.Errorf("behind a write %d reads are noted, and the client is told %q", noted, &told)
+	}
+
+	execute(s, "CLIENT", "TRACKING", "OFF")
+	execute(s, "MULTI")
+	execute(s, "CLIENT", "TRACKING", "ON")
+	for range 100 {
+		execute(s, "GET", "new")
+	}
+	end()
+	if outcome := e.Work(s, read(e, s, "EXEC")); outcome != Done {
+		t.Fatal(outcome)
+	}
+	if strings.Count(told.String(), "invalidate\r\n*1\r\n$3\r\nnew\r\n") != 1 {
+		t.Errorf("of what it reads from a view the client is told %q", &told)
+	}
+}

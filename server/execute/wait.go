@@ -86,7 +86,7 @@ type Blocked struct {
 	session *Session
 	request *Request
 	state   atomic.Int32
-	late    atomic.Pointer[lateEnd] // by whom it is ended, when who has it reserved frees it
+	late    atomic.Pointer[lateEnd] // an end that came while it was reserved: release takes it up
 	answer  Answer                  // nil: the request is executed again, unless there is a reply, or it is refused
 	reply   []byte                  // that who served the client has composed
 	failure string                  // the error that the answer is, or that the request is refused with; "" if it is none
@@ -140,7 +140,7 @@ func (b *Blocked) end(answer Answer, failure string) bool {
 	return true
 }
 
-// claimLate claims the wait for who has ended it while somebody had it reserved.
+// claimLate takes up an end that came while the wait was reserved.
 func (b *Blocked) claimLate() bool {
 	late := b.late.Load()
 	return late != nil && b.claim(late.answer, late.failure)

@@ -217,13 +217,18 @@ func (e *Engine) withToken(t token, b *Batch, run func(b *Batch)) {
 	panicked = false
 }
 
-// surrender takes back what isn't committed, with what waits for the commit, and gives back all
-// that the batch holds.
+// surrender takes back what isn't committed, and gives back all that the batch holds.
 func (b *Batch) surrender() {
+	b.takeBack()
+	b.giveUp()
+}
+
+// takeBack takes back what isn't committed, with what waits for the commit: else clients would be
+// told, and libraries of functions changed, by what has not happened.
+func (b *Batch) takeBack() {
 	b.running.reset()
 	b.running.underway = false
 	b.txn.Reset()
-	b.giveUp()
 }
 
 // work executes one request from its plan to its commit.

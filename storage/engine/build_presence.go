@@ -81,8 +81,8 @@ func (s *Store) buildFilter(ns *Namespace) error {
 	return nil
 }
 
-// expected is about how many records a filter of a namespace will know, as far as that is known:
-// a filter that is made for fewer has several layers, all of which are asked.
+// expected is about how many records a filter of a namespace will know, as far as can be told. One
+// that is made for fewer grows by layers, and each lookup asks all of them.
 func (s *Store) expected(ns *Namespace) int64 {
 	keys := ns.keys.Load()
 	if f := ns.presence.complete.Load(); f != nil {

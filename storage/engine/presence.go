@@ -177,9 +177,9 @@ func (m *filterMemory) take(bytes int64) int64 {
 	}
 }
 
-// shrinks tells that filters take clearly more than they may, since that was made less, and that a
-// filter would be half as large at most if it were built now. It isn't once it was: it got only
-// what was free.
+// shrinks reports whether a filter is to be built anew since the limit was lowered: all together
+// take clearly more than they may, and this one would come out half as large at most. One that was
+// built so doesn't shrink again: it got only what was free.
 func (m *filterMemory) shrinks(f *filter.Filter) bool {
 	free := m.free.Load()
 	now := max(min(filter.BytesFor(f.Records()), f.Bytes()+free), filter.BytesFor(0))

@@ -688,7 +688,7 @@ func TestWhatIsAskedForAwaitsADrop(t *testing.T) {
 		d.families.Lock()
 		answer := make(chan error, 1)
 		go func() { answer <- ask() }()
-		time.Sleep(20 * time.Millisecond) // enough for whoever doesn't wait
+		time.Sleep(20 * time.Millisecond) // one that doesn't wait has answered by then
 		f.gone.Store(true)
 		d.closed.Store(true)
 		d.families.Unlock()

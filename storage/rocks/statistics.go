@@ -98,26 +98,27 @@ func (d *DB) addDatabase(s *Statistics, f *Family) error {
 // FamilyBytes returns what a family takes in table files and memtables. It may be called while the
 // family is dropped, or the database closed.
 func (d *DB) FamilyBytes(f *Family) (int64, error) {
+	return d.sumProperties(f, "rocksdb.live-sst-files-size", "rocksdb.cur-size-all-mem-tables")
+}
+
+// FamilyRecords returns about how many records a family has.
+func (d *DB) FamilyRecords(f *Family) (int64, error) {
+	return d.sumProperties(f, "rocksdb.estimate-num-keys")
+}
+
+func (d *DB) sumProperties(f *Family, names ...string) (int64, error) {
 	d.families.RLock()
 	defer d.families.RUnlock()
 	if _, err := f.in(d); err != nil {
 		return 0, err
 	}
 	var sum uint64
-	err := d.addProperties(f, map[string]*uint64{"rocksdb.live-sst-files-size": &sum, "rocksdb.cur-size-all-mem-tables": &sum})
-	return int64(sum), err
-}
-
-// FamilyRecords returns about how many records a family has.
-func (d *DB) FamilyRecords(f *Family) (int64, error) {
-	d.families.RLock()
-	defer d.families.RUnlock()
-	if _, err := f.in(d); err != nil {
-		return 0, err
+	properties := make(map[string]*uint64, len(names))
+	for _, name := range names {
+		properties[name] = &sum
 	}
-	var records uint64
-	err := d.addProperties(f, map[string]*uint64{"rocksdb.estimate-num-keys": &records})
-	return int64(records), err
+	err := d.addProperties(f, properties)
+	return int64(sum), err
 }
 
 func (d *DB) addProperties(f *Family, properties map[string]*uint64) error {
