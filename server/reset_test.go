@@ -86,11 +86,11 @@ func (r *running) wantNoClients() {
 // TestGoneConnectionIsNotHandedOver drops a connection just before it becomes a replica's, or has
 // its client end what it sends.
 func TestGoneConnectionIsNotHandedOver(t *testing.T) {
+	r := startServer(t)
 	for how, goes := range map[string]func(c *connection){
 		"dropped": (*connection).drop,
 		"ended":   func(c *connection) { c.ended = true },
 	} {
-		r := startServer(t)
 		r.at(r.dialRaw(), func(c *connection) {
 			c.Detach(func(conn net.Conn) {
 				t.Errorf("one that is %s was handed over", how)
