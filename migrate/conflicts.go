@@ -132,6 +132,14 @@ func (t *Target) scan(database int, pattern string, visit func(client *redis.Cli
 	return t.eachMaster(each)
 }
 
+// eachServer visits the server that was named, or the masters of its cluster.
+func (t *Target) eachServer(visit func(context.Context, *redis.Client) error) error {
+	if t.cluster == nil {
+		return visit(t.ctx, t.client)
+	}
+	return t.eachMaster(visit)
+}
+
 // eachMaster visits a cluster's masters one after the other.
 func (t *Target) eachMaster(visit func(context.Context, *redis.Client) error) error {
 	turn := make(chan struct{}, 1)

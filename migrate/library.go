@@ -75,10 +75,7 @@ func (t *Target) callFunction(words ...[]byte) error {
 		}
 		return nil
 	}
-	if t.cluster != nil {
-		return targetSide.explain(t.options.address(), t.eachMaster(call))
-	}
-	return targetSide.explain(t.options.address(), call(t.ctx, t.client))
+	return targetSide.explain(t.options.address(), t.eachServer(call))
 }
 
 // surveyLibraries lists the libraries that the target has.

@@ -147,6 +147,12 @@ func (p *port) attempt(ctx context.Context) (err error) {
 		return err
 	}
 	p.resumed = p.state.Phase != phaseNone
+	if p.resumed {
+		if err := p.target.EndFormer(p.state.Run); err != nil {
+			return err
+		}
+		p.target.BelongTo(p.state.Run)
+	}
 	from, id, err := p.place(ctx)
 	if err != nil {
 		return err
@@ -247,6 +253,7 @@ func (p *port) takeSnapshot(ctx context.Context, history string, offset int64) (
 	if err := p.target.Try(run); err != nil {
 		return at, err
 	}
+	p.target.BelongTo(run)
 	p.state.Run, p.state.Phase, p.state.Reason, p.state.Offset = run, phaseSnapshot, "", 0
 	if err := p.state.write(p.State); err != nil {
 		return at, err

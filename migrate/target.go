@@ -60,6 +60,7 @@ type Target struct {
 	reached  map[int]bool          // databases that are there
 	held     bool                  // an expiry, since this target was opened
 	marker   *marker               // nil unless positions are kept
+	run      string                // that connections for batches are named after; empty is none
 
 	payloads   PayloadBuilder
 	fieldTimes fieldTimesOf // whether the target knows them; asked when there is one to be written
@@ -91,11 +92,16 @@ func OpenTarget(ctx context.Context, options TargetOptions) (*Target, error) {
 	t.start()
 	// What go-redis passes over, such as a password where there is none, shows before anything is
 	// written.
-	if _, err := t.lanes[0].connection(options.address()); err != nil {
+	c, err := options.connect(ctx, options.address())
+	if err != nil {
 		return nil, errors.Join(targetSide.explain(options.address(), err), t.Close())
 	}
+	c.close()
 	return t, nil
 }
+
+// BelongTo names a run that connections for batches are named after. Nothing was written yet.
+func (t *Target) BelongTo(run string) { t.run = run }
 
 // Try writes and removes the marker of a run: what a target refuses at all, it refuses before
 // anything is there.
@@ -391,12 +397,8 @@ func (t *Target) push(l *lane) error {
 	if len(l.open.entries) == 0 {
 		return nil
 	}
-	t.inFlight.Add(1)
-	select {
-	case l.queue <- l.open:
-	case <-t.ctx.Done():
-		t.inFlight.Done()
-		return t.failed()
+	if err := t.enqueue(l, l.open); err != nil {
+		return err
 	}
 	l.open = l.next()
 	if t.serial {
@@ -407,6 +409,17 @@ func (t *Target) push(l *lane) error {
 		t.spanning = 0
 	}
 	return nil
+}
+
+func (t *Target) enqueue(l *lane, b *batch) error {
+	t.inFlight.Add(1)
+	select {
+	case l.queue <- b:
+		return nil
+	case <-t.ctx.Done():
+		t.inFlight.Done()
+		return t.failed()
+	}
 }
 
 // Push sends what has gathered, without waiting for it.
