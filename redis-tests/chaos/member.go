@@ -22,6 +22,7 @@ type Member struct {
 	server   atomic.Pointer[launch.Server] // another one after a restart
 	down     bool                          // killed
 	stopped  bool                          // by a signal
+	diverged string                        // see findDivergence
 	upstream *Member                       // whom it follows; nil is nobody
 	links    map[*Member]*Link
 }
@@ -75,8 +76,25 @@ func (m *Member) follow(upstream *Member) error {
 	return err
 }
 
+// divergence are the words in which a replica logs that what its primary sends doesn't fit its
+// data: those of a Kedis, and of a Redis.
+var divergence = []string{"the data here are not the primary's", "== CRITICAL == This replica is sending an error to its"}
+
+// findDivergence keeps the first line in which the member's process tells that its data aren't its
+// primary's. Before a process is replaced its output is looked through once more.
+func (m *Member) findDivergence() {
+	for line := range strings.Lines(m.server.Load().Output()) {
+		for _, words := range divergence {
+			if m.diverged == "" && strings.Contains(line, words) {
+				m.diverged = strings.TrimSpace(line)
+			}
+		}
+	}
+}
+
 func (m *Member) kill() {
 	m.server.Load().Kill()
+	m.findDivergence()
 	m.down, m.stopped = true, false
 }
 

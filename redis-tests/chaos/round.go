@@ -57,10 +57,24 @@ func (c *Cluster) play(duration time.Duration, faults []fault, handsOver bool, c
 		return fmt.Errorf("chaos: round %d: %w", c.round, err)
 	}
 	c.requests += load.written.Load()
+	if err := c.findDivergence(); err != nil {
+		return fmt.Errorf("chaos: round %d: %w", c.round, err)
+	}
 	if err := c.lookUpEverything(); err != nil {
 		return fmt.Errorf("chaos: round %d: %w", c.round, err)
 	}
 	return c.forget(witnesses)
+}
+
+// findDivergence fails when a replica's data were not its primary's, even if all are equal at the
+// end: such a replica takes all data anew.
+func (c *Cluster) findDivergence() error {
+	for _, m := range c.members {
+		if m.findDivergence(); m.diverged != "" {
+			return fmt.Errorf("%s diverged: %s", m.name, m.diverged)
+		}
+	}
+	return nil
 }
 
 // lookUpEverything asks each Kedis for all that it lists.
