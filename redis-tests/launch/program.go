@@ -142,7 +142,7 @@ var build = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	defer unlock()
-	command := exec.Command("go", slices.Concat([]string{"build", "-o", path}, flags, []string{"."})...)
+	command := exec.Command("go", slices.Concat([]string{"build", "-pgo=off", "-o", path}, flags, []string{"."})...)
 	command.Dir = root
 	if output, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("launch: building kedis: %w\n%s", err, output)
