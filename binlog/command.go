@@ -9,9 +9,10 @@ import (
 var errNotCommand = errors.New("not a whole RESP command")
 
 // splitCommand takes one command, an array of bulk strings, off the front of data. It returns the
-// command's arguments, appended to arguments, and what follows it.
+// command's arguments, appended to arguments, and what follows it. Line ends before the command,
+// which fill a stream where something was left out, count with it.
 func splitCommand(data []byte, arguments [][]byte) (command [][]byte, rest []byte, err error) {
-	count, rest, ok := cutLength(data, '*')
+	count, rest, ok := cutLength(bytes.TrimLeft(data, "\r\n"), '*')
 	if !ok {
 		return nil, nil, errNotCommand
 	}

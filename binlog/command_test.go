@@ -6,7 +6,7 @@ import (
 )
 
 func TestSplitCommand(t *testing.T) {
-	data := bytes.Join([][]byte{command("SET", "key", "\r\n"), command("PING"), []byte("*0\r\n"), command("", "x")}, nil)
+	data := bytes.Join([][]byte{command("SET", "key", "\r\n"), []byte("\n\r\n"), command("PING"), []byte("*0\r\n"), command("", "x")}, nil)
 	want := [][]string{{"SET", "key", "\r\n"}, {"PING"}, {}, {"", "x"}}
 	rest := data
 	for _, words := range want {
