@@ -178,7 +178,9 @@ func (f *feed) resume() (*binlog.Reader, error) {
 		return nil, errors.Join(err, reader.Close())
 	}
 	n.counters.partial.Add(1)
-	f.acked.Store(position)
+	if !c.Acknowledges { // who does may have what it goes on behind, and not on its disk
+		f.acked.Store(position)
+	}
 	return reader, nil
 }
 

@@ -575,11 +575,12 @@ func (l *link) acknowledgeRegularly(conn net.Conn, stop <-chan struct{}) {
 	}
 }
 
-// acknowledge tells the primary what the server has, and what of it is on its disk.
+// acknowledge tells the primary what the server has, and what of it is on its disk: with
+// appendfsync always, it has nothing else.
 func (l *link) acknowledge(conn net.Conn) error {
 	log := l.node.Host.Log()
 	synced := strconv.AppendInt(nil, log.Durable(), 10) // first, so that it is not ahead
-	position := strconv.AppendInt(nil, log.Position(), 10)
+	position := strconv.AppendInt(nil, log.Visible(), 10)
 	return l.sendRaw(conn, resp.AppendRequest(nil, []byte("REPLCONF"), []byte("ACK"), position, []byte("FACK"), synced))
 }
 
