@@ -26,7 +26,8 @@ type Batch struct {
 	unwanted  *atomic.Bool  // see storage.Mode; nil unless there is a view
 	budget    int           // for each command; 0: unlimited
 	repeat    repeating
-	onReplica bool // the server was one when it was decided that the running command may run
+	onReplica bool  // the server was one when it was decided that the running command may run
+	roleThen  int64 // role.changes, or an earlier number, at that time
 
 	reader   requestReader
 	prefetch prefetch
@@ -45,6 +46,9 @@ type repeating struct {
 	locking  bool  // beside clients that read
 	failure  error // the first that repeating them met
 }
+
+// starting reports whether a start repeats effects, which were told of when they happened.
+func (r *repeating) starting() bool { return r.applying && !r.locking }
 
 // Outcome is what became of a request.
 type Outcome int
@@ -233,6 +237,7 @@ func (b *Batch) barred(s *Session, r *Request) bool {
 	if b.repeat.applying {
 		return false
 	}
+	b.roleThen = b.engine.role.changes.Load() // first: who waits is told of each change behind it
 	used := b.engine.inUse.bits.Load()
 	b.onReplica = used&gateReplica != 0
 	return used&pausing != 0 && b.engine.holds(s, r) || b.onReplica && writesNow(s, r.Command)

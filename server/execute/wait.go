@@ -75,7 +75,7 @@ type Blocked struct {
 	arrival int64           // rises with each client that comes
 	queued  bool
 
-	role int64 // the engine's when the wait began; see role.changes
+	role int64 // role.changes when it was decided that the request may run
 	// refusal is what the request is refused with at the deadline, instead of Expired. It waits for
 	// nobody then who would serve it, and counts as no client that is blocked.
 	refusal string
@@ -243,7 +243,7 @@ func (c *Invocation) Block(blocked *Blocked) error {
 		return errSeparate
 	}
 	s := c.Session
-	blocked.session, blocked.request, blocked.role = s, c.Request, c.Engine.role.changes.Load()
+	blocked.session, blocked.request, blocked.role = s, c.Request, c.batch.roleThen
 	if s.waited {
 		blocked.Deadline = s.waitsUntil
 	} else {

@@ -37,3 +37,27 @@ func TestLackWithoutARequest(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRoleChangesBeforeTheWait: who begins to wait when the server has become a replica, since it
+// was decided that the request may run, is disconnected, too.
+func TestRoleChangesBeforeTheWait(t *testing.T) {
+	e, _ := newTestEngine(t)
+	addTestCommand(e, Command{Name: "waits", Flags: Blocking, Run: func(c *Invocation) error {
+		e.SetReplica(true, true)
+		return c.Block(&Blocked{})
+	}})
+	c := newTestClient(t, e)
+	e.Clients.Add(c.session)
+	request := read(e, c.session, "WAITS")
+	if outcome := c.batch.Execute(c.session, request); outcome != Waiting {
+		t.Fatalf("outcome %d", outcome)
+	}
+	e.BeginWait(c.session)
+	blocked := c.session.Wait().Blocked
+	if !blocked.Ended() || !c.batch.Answered(c.session, request, blocked) {
+		t.Fatal("it goes on waiting")
+	}
+	if reply := string(c.session.Reply.Bytes()); reply != "-"+string(errRoleChanged)+"\r\n" {
+		t.Errorf("it is answered %q", reply)
+	}
+}
