@@ -188,7 +188,8 @@ func cmdSPublish(c *Invocation) error {
 func publish(c *Invocation, receivers execute.Receivers) {
 	c.Reply.Integer(int64(receivers.Count()))
 	c.Publish(receivers, c.Args[1], c.Args[2])
-	if !c.Txn.Mode().Replica && c.Engine.HasReplicas() {
+	// While the log takes nothing, who listens here is told all the same.
+	if c.Txn.Mode().Writing && c.Engine.HasReplicas() {
 		c.Effect(c.Args...)
 	}
 }

@@ -8,10 +8,9 @@ import (
 	"kedis/storage"
 )
 
-// wantedEvents is the classes of events that are to be collected. A start repeats what was told
-// when it happened.
+// wantedEvents is the classes of events that are to be collected.
 func (b *Batch) wantedEvents() keyevent.Classes {
-	if b.repeat.applying && !b.repeat.locking {
+	if b.repeat.starting() {
 		return 0
 	}
 	return b.engine.WantedEvents()

@@ -236,7 +236,7 @@ func (m *Message) send() {
 // Publish sends a message when what was executed with it is committed. The session itself gets it
 // behind the reply, as with Redis 7.2; 7.0 puts it in front of that, in the midst of EXEC's array.
 func (c *Invocation) Publish(to Receivers, channel, message []byte) {
-	if len(to) == 0 {
+	if len(to) == 0 || c.batch.repeat.starting() {
 		return
 	}
 	own, outbox := c.Session, &c.batch.running.outbox
