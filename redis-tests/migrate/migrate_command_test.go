@@ -546,3 +546,46 @@ func TestMigrateKeepsConnections(t *testing.T) {
 		t.Error(stats)
 	}
 }
+
+// TestMigrateEndsWaits: who waits for a stream's group is told that the stream has gone, as when it
+// is deleted.
+func TestMigrateEndsWaits(t *testing.T) {
+	for _, mover := range movers {
+		t.Run(mover.name, func(t *testing.T) {
+			t.Parallel()
+			from, to := launch.ForTest(t, mover.from(t)), launch.ForTest(t, mover.to(t))
+			c := from.MustDial(t)
+			told := func(words ...string) string {
+				waiter := from.MustDial(t)
+				call(t, c, "XGROUP", "CREATE", "stream", "group", "$", "MKSTREAM")
+				waiter.Queue("XREADGROUP", "GROUP", "group", "one", "BLOCK", "0", "STREAMS", "stream", ">")
+				if err := waiter.Flush(); err != nil {
+					t.Fatal(err)
+				}
+				until(t, "somebody waits", func() bool { return strings.Contains(call(t, c, "INFO", "clients"), "blocked_clients:1") })
+				if reply := call(t, c, words...); strings.HasPrefix(reply, "-") {
+					t.Fatal(reply)
+				}
+				reply, err := waiter.Read()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return reply.String()
+			}
+			want := told("DEL", "stream")
+			if got := told("MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), "stream", "0", "10000"); got != want {
+				t.Errorf("who waits is told %s, and %s when the stream is deleted", got, want)
+			}
+		})
+	}
+}
+
+// until waits for something, and fails when it doesn't come.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within 30 seconds", what)
+		}
+	}
+}

@@ -17,10 +17,17 @@ func (c *Invocation) Step(keys [][]byte, exclusive bool, f func(db storage.DB) e
 		return err
 	}
 	b.Tick()
-	b.txn.Begin(b.mode(c), b.clock.unixMs(b.clock.last), 0)
+	now := b.clock.unixMs(b.clock.last)
+	b.txn.Begin(b.mode(c), now, 0)
 	var savepoint storage.Savepoint
 	b.txn.Mark(&savepoint)
 	err := f(b.txn.DB(c.selected))
+	if err == nil && b.engine.inUse.any(blocking) {
+		// f mustn't run again: who can't be served for want of a lock waits on.
+		if failed := b.serveBlocked(now); !comesBack(failed) {
+			err = failed
+		}
+	}
 	if err != nil {
 		b.txn.Rollback(&savepoint)
 	}
