@@ -162,9 +162,10 @@ func (r *scriptRun) prepareFunction(what *script.Run) (*script.State, error) {
 }
 
 // take keeps others from running functions of a library that is pinned. Within EXEC, what was done
-// may be taken back when the function has ended, unless nothing else runs.
+// may be taken back when the function has ended, unless nothing else runs. Who reads a view has
+// left the gate: the library has come since it was planned, and might go while the function runs.
 func (l *library) take(c *Invocation) error {
-	if c.Nested() || l.alone.Load() {
+	if c.Nested() || l.alone.Load() || c.ReadsView() {
 		return c.RequireAlone()
 	}
 	return c.LockKey(c.Engine.Store.Libraries(), []byte(l.name))

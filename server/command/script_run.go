@@ -171,6 +171,11 @@ func (r *scriptRun) giveBack(state *script.State) {
 	keptBy(r.c.Engine).scripts.pool.Put(state)
 }
 
+// wasKilled reports whether somebody has killed the script, which has written nothing.
+func (r *scriptRun) wasKilled() bool {
+	return r.long != nil && r.long.course.Load() == isKilled && !keptBy(r.c.Engine).scripts.running.isStopping()
+}
+
 func (r *scriptRun) killed(source string, line int) error {
 	if source == "" {
 		source = "@user_script"
@@ -193,7 +198,10 @@ func (r *scriptRun) conclude(result *script.Result) error {
 	c := r.c
 	switch result.End {
 	case script.TakenBack:
-		return r.err
+		if !r.wasKilled() {
+			return r.err
+		}
+		c.Fail(r.killed("", 0)) // it would run again, though who has killed it was told that it ends
 	case script.Late:
 		r.mark(&r.program.long)
 		return c.Offload()

@@ -58,6 +58,9 @@ func (c *Invocation) NeedAlone() error {
 	return errFurther
 }
 
+// ReadsView reports whether the request reads a view, without locks.
+func (c *Invocation) ReadsView() bool { return c.batch.view != nil }
+
 // RequireAlone is nil if nothing else runs. Otherwise the error is to be returned: the request runs
 // again, alone.
 func (c *Invocation) RequireAlone() error {

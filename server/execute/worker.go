@@ -280,6 +280,7 @@ func (b *Batch) work(s *Session, r *Request) Outcome {
 			break
 		}
 		b.giveUp()
+		b.releaseView()
 		if outcome == Waiting && s.wait.Blocked != nil {
 			return Waiting
 		}

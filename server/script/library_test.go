@@ -43,6 +43,7 @@ func TestKeeps(t *testing.T) {
 		{"local n = 0 local function f() return function() return function() n = 1 end end end" + register, true},
 		{"local function counter() local n = 0 return function() n = n + 1 return n end end local f = counter()" + register, true},
 		{"local a, b, c = 1, 2, 3 local function f() local t = {[1]=a, [2]=b} c = t[1] return c end" + register, true},
+		{"local it = ('abc'):gmatch('.') local function f() return it() end" + register, true},
 		{"local n local function f() local t = {" + strings.Repeat("0,", 30000) + "} n = #t return n end" + register, true},
 	} {
 		functions, err := openState(t).Load(noHost{}, 1, []byte(c.source), 0)

@@ -153,9 +153,12 @@ static int any_state(lua_State *L, int seen) {
 	lua_pushvalue(L, -1);
 	lua_pushboolean(L, 1);
 	lua_rawset(L, seen);
-	int state = writes_upvalues(L);
-	for (int n = 1; !state && lua_getupvalue(L, -1, n) != NULL; n++)
-		state = value_keeps_state(L, seen);
+	int state = writes_upvalues(L), native = lua_iscfunction(L, -1);
+	for (int n = 1; !state && lua_getupvalue(L, -1, n) != NULL; n++) {
+		// An iterator of C, such as gmatch's, changes its variables; those of others are functions.
+		int changes = native && !lua_isfunction(L, -1);
+		state = value_keeps_state(L, seen) || changes;
+	}
 	return state;
 }
 
