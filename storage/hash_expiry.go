@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"kedis/internal/keyevent"
 	"kedis/storage/engine"
@@ -76,7 +74,7 @@ func (d DB) moveDue(key []byte, was, now int64) error {
 	if now == 0 {
 		return nil
 	}
-	t.hashes.of(d.space.Number).Store(expiringSpace)
+	d.space.FieldsExpire.Found()
 	t.GiveFieldTime(d.space, now)
 	t.scratch.key = layout.AppendHashDueKey(t.scratch.key[:0], now, key)
 	return t.Put(d.space, t.scratch.key, nil)
@@ -521,32 +519,17 @@ func (d DB) CountDueHashes(behind ttl.Due, now int64, limit int) (count int, err
 	return count, err
 }
 
-// expiringSpaces says of namespaces whether hashes in them may have fields that expire: those
-// without needn't be looked at.
-type expiringSpaces struct{ known sync.Map } // from a number to a *atomic.Int32
-
-const (
-	unknownSpace int32 = iota // since the start nobody has looked
-	emptySpace
-	expiringSpace
-)
-
-func (s *expiringSpaces) of(namespace uint32) *atomic.Int32 {
-	state, _ := s.known.LoadOrStore(namespace, new(atomic.Int32))
-	return state.(*atomic.Int32)
-}
-
 // ExpiringHashes tells whether a database may have hashes of which fields expire; space is its
 // namespace.
 func (s *Store) ExpiringHashes(database int) (space uint32, some bool) {
-	space, _ = s.Expiring(database)
-	return space, s.hashes.of(space).Load() != emptySpace
+	ns := s.NamespaceOf(database)
+	return ns.Number, !ns.FieldsExpire.No()
 }
 
 // SeekExpiringHashes finds out about a database of which nothing is known yet.
 func (d DB) SeekExpiringHashes() error {
-	state := d.txn.hashes.of(d.space.Number)
-	if state.Load() != unknownSpace {
+	fields := &d.space.FieldsExpire
+	if fields.Known() {
 		return nil
 	}
 	found, err := d.CountDueHashes(ttl.Due{}, math.MaxInt64-1, 1)
@@ -554,9 +537,9 @@ func (d DB) SeekExpiringHashes() error {
 		return err
 	}
 	if found > 0 {
-		state.Store(expiringSpace)
+		fields.Found()
 	}
-	state.CompareAndSwap(unknownSpace, emptySpace)
+	fields.NotFound()
 	return nil
 }
 

@@ -92,7 +92,6 @@ type Store struct {
 	// Touches are notes of how keys are used, as far as somebody asks for them.
 	Touches touches.Notes
 	limits  Limits
-	hashes  expiringSpaces
 
 	departures departures
 }

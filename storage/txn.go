@@ -12,7 +12,6 @@ type Txn struct {
 	engine.Txn
 	limits  *Limits
 	touches *touches.Notes
-	hashes  *expiringSpaces
 	scratch scratch
 	pool    keyPool
 
@@ -48,7 +47,7 @@ const largeBuffer = 1 << 20
 
 // NewTxn makes a transaction. It can be used again and again, after Reset.
 func (s *Store) NewTxn() *Txn {
-	t := &Txn{limits: &s.limits, touches: &s.Touches, hashes: &s.hashes, departures: &s.departures}
+	t := &Txn{limits: &s.limits, touches: &s.Touches, departures: &s.departures}
 	t.Init(s.Store)
 	return t
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"errors"
 
 	"kedis/internal/keyevent"
 	"kedis/storage"
@@ -329,7 +330,7 @@ func (t *referencedTrim) runInSteps(c *Invocation) error {
 	for more := true; more; {
 		err := c.Step([][]byte{c.Args[1]}, true, func(db storage.DB) error {
 			s, err := db.Stream(c.Args[1])
-			if err != nil && t.removed > 0 { // it is something else by now
+			if errors.Is(err, storage.ErrWrongType) && t.removed > 0 { // it is something else by now
 				more = false
 				return nil
 			}

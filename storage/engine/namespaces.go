@@ -18,12 +18,36 @@ type Namespace struct {
 	keys, expires atomic.Int64
 	presence      presence
 
+	// FieldsExpire is whether hashes in it may have fields that expire.
+	FieldsExpire Maybe
 	// firstDue is a time before which no key expires; 0 when that is unknown.
 	firstDue earliest
 	// given are the times that keys and hashes' fields were given since somebody asked last: see
 	// TakeGiven.
 	given [2]earliest
 }
+
+// Maybe is whether there may be something: since the start nobody has looked, then no, or yes for
+// good.
+type Maybe struct{ state atomic.Int32 }
+
+const (
+	maybeUnknown int32 = iota
+	maybeNo
+	maybeYes
+)
+
+// Known reports whether somebody has looked.
+func (m *Maybe) Known() bool { return m.state.Load() != maybeUnknown }
+
+// No reports whether there is nothing.
+func (m *Maybe) No() bool { return m.state.Load() == maybeNo }
+
+// Found notes that there is something.
+func (m *Maybe) Found() { m.state.Store(maybeYes) }
+
+// NotFound notes that somebody has looked and found nothing, unless it was found meanwhile.
+func (m *Maybe) NotFound() { m.state.CompareAndSwap(maybeUnknown, maybeNo) }
 
 // Timed is what is to happen at its time.
 type Timed uint8

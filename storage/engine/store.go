@@ -471,9 +471,12 @@ func (s *Store) Size(database int) (keys, expires int64) {
 // Expiring is the number of keys in a database that have an expiry, and the number of their
 // namespace, which changes when the database gets other keys altogether.
 func (s *Store) Expiring(database int) (namespace uint32, keys int64) {
-	ns := s.tiers.Load().databases[database]
+	ns := s.NamespaceOf(database)
 	return ns.Number, ns.expires.Load()
 }
+
+// NamespaceOf is where a database's records are now.
+func (s *Store) NamespaceOf(database int) *Namespace { return s.tiers.Load().databases[database] }
 
 // Cache is the cache of clean copies.
 func (s *Store) Cache() *cache.Cache { return s.clean.records }
