@@ -80,7 +80,12 @@ func (e *Engine) newBatch(owner lock.Owner, door, budget int, txn *storage.Txn) 
 func (b *Batch) Owner() lock.Owner { return b.locks.owner }
 
 // Adopt takes over a lock that was granted. It is given back by the next Commit.
-func (b *Batch) Adopt(stripe uint32) { b.locks.adopt(stripe) }
+func (b *Batch) Adopt(stripe uint32) {
+	b.locks.adopt(stripe)
+	if y := &b.engine.Synchronous; y.active.Load() { // what was committed under it meanwhile is not noted yet
+		y.written.Load()[stripe].Store(b.engine.Store.Position())
+	}
+}
 
 // Open reports whether there is something to commit or to give back.
 func (b *Batch) Open() bool {
@@ -268,7 +273,7 @@ func (b *Batch) run(c *Invocation) Outcome {
 	c.Session.noteActive(now)
 	state := c.Session.State
 	b.running.underway, b.running.undo, b.running.replaced = true, nil, b.running.replaced[:0]
-	b.running.began, b.running.turnedUp = start, b.running.turnedUp[:0]
+	b.running.began, b.running.turnedUp, b.running.readMore = start, b.running.turnedUp[:0], false
 	err := b.call(c, now, b.budget)
 	b.noteWriter(c.Session, &c.before.txn)
 	b.txn.Enclose(&c.before.txn)
@@ -279,7 +284,9 @@ func (b *Batch) run(c *Invocation) Outcome {
 	if used&blocking != 0 && !b.takesBack(err) {
 		if failed := b.serveBlocked(now); failed != nil {
 			c.takeBack()
-			err = failed
+			if err = failed; !b.exhausted(err) && !comesBack(err) {
+				c.Fail(err)
+			}
 		}
 	}
 	b.running.underway = false
@@ -359,6 +366,9 @@ func (b *Batch) call(c *Invocation, now int64, budget int) error {
 	c.begin(now)
 	if b.engine.inUse.any(caching) {
 		b.rememberReads(c)
+	}
+	if c.Nested() && c.flags&ReadOnly != 0 && len(c.keys) == 0 { // DBSIZE, SCAN
+		b.running.readMore = true
 	}
 	database := c.selected
 	err := c.keepRunning()

@@ -116,7 +116,10 @@ func (b *Batch) takeLock(stripe uint32, exclusive bool) error {
 	switch {
 	case exclusive:
 		return b.lockFurther(stripe)
-	case slices.Contains(b.locks.shared, stripe), b.locks.try(wantedLock{stripe, false}):
+	case slices.Contains(b.locks.shared, stripe):
+		return nil
+	case b.locks.try(wantedLock{stripe, false}):
+		b.running.readMore = true
 		return nil
 	}
 	return b.lack(stripe)

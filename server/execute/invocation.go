@@ -205,6 +205,7 @@ type running struct {
 	plan     Plan     // of it
 	room     room     // for its words
 	turnedUp []uint32 // locks that the outermost has turned out to need, and got
+	readMore bool     // it has read what its plan doesn't lock
 }
 
 // abandon takes back what runs.

@@ -25,30 +25,34 @@ func (e *Engine) WantedEvents() keyevent.Classes { return e.Config.NotifyKeyspac
 func (b *Batch) tell(position int64, wrote bool) {
 	b.engine.invalidate(b.txn.KeyEvents(), b.running.loops, b.running.reads)
 	notifications := b.txn.Notifications()
+	out := b.dispatch(position, wrote)
 	told := 0
 	for _, waiting := range b.running.outbox.after {
-		b.announce(notifications, told, waiting.notifications)
+		b.announce(notifications, told, waiting.notifications, out)
 		told = waiting.notifications
 		waiting.call()
 	}
-	b.announce(notifications, told, notifications.Len())
+	b.announce(notifications, told, notifications.Len(), out)
 	b.tellUnnoted()
-	b.sendMessages(position, wrote)
+	messages := b.running.outbox.messages
+	b.running.outbox.messages = nil // they are the courier's
+	out.send(messages)
 }
 
-func (b *Batch) announce(notifications *storage.KeyEvents, from, to int) {
+func (b *Batch) announce(notifications *storage.KeyEvents, from, to int, out dispatch) {
 	outbox := &b.running.outbox
-	outbox.messages = b.engine.announce(outbox.messages, notifications, from, to)
+	outbox.messages = b.engine.announce(outbox.messages, notifications, from, to, out)
 }
 
 // Tell tells of what a transaction that was committed has done with keys.
 func (e *Engine) Tell(t *storage.Txn) {
 	e.invalidate(t.KeyEvents(), nil, nil)
-	e.deliver(e.announce(nil, t.Notifications(), 0, t.Notifications().Len()))
+	e.deliver(e.announce(nil, t.Notifications(), 0, t.Notifications().Len(), dispatch{engine: e}))
 }
 
-// announce appends some of the notifications to what is to be sent.
-func (e *Engine) announce(sent []Message, notifications *storage.KeyEvents, from, to int) []Message {
+// announce appends some of the notifications to what is to be sent; others, which it takes long to
+// find the receivers of, are sent later.
+func (e *Engine) announce(sent []Message, notifications *storage.KeyEvents, from, to int, out dispatch) []Message {
 	if from == to || !e.Listeners.any() {
 		return sent
 	}
@@ -56,10 +60,10 @@ func (e *Engine) announce(sent []Message, notifications *storage.KeyEvents, from
 	notifications.Between(from, to, func(event storage.KeyEvent) {
 		name := []byte(event.Name.String())
 		if ways&keyevent.Keyspace != 0 {
-			sent = e.announceTo(sent, append(eventChannel("keyspace", event.Database), event.Key...), name)
+			sent = e.announceTo(sent, append(eventChannel("keyspace", event.Database), event.Key...), name, out)
 		}
 		if ways&keyevent.Keyevent != 0 {
-			sent = e.announceTo(sent, append(eventChannel("keyevent", event.Database), name...), event.Key)
+			sent = e.announceTo(sent, append(eventChannel("keyevent", event.Database), name...), event.Key, out)
 		}
 	})
 	return sent
@@ -72,14 +76,14 @@ const slowAnnouncement = 1 << 20
 
 // announceTo appends a message to what is to be sent. Patterns that take long to be matched are
 // matched by another goroutine, one message after the other.
-func (e *Engine) announceTo(sent []Message, channel, message []byte) []Message {
+func (e *Engine) announceTo(sent []Message, channel, message []byte, out dispatch) []Message {
 	found, slow := e.Listeners.quickReceivers(channel, slowAnnouncement)
 	sent = found.messages(sent, nil, channel, message)
 	if len(slow) > 0 {
 		message := bytes.Clone(message)
 		e.Listeners.slow.do(func() {
 			for _, s := range slow {
-				e.deliver(e.Listeners.slowReceivers(s, channel).messages(nil, nil, channel, message))
+				out.send(e.Listeners.slowReceivers(s, channel).messages(nil, nil, channel, message))
 			}
 		}, len(channel)+len(message)+len(slow)*slowPatternBytes)
 	}

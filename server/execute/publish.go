@@ -247,15 +247,25 @@ func (c *Invocation) Publish(to Receivers, channel, message []byte) {
 	c.AfterCommit(func() { outbox.messages = append(outbox.messages, messages...) })
 }
 
-// sendMessages sends what was published. On a primary a message may tell what the batch has written
-// or read. It waits until replicas have that, too.
-func (b *Batch) sendMessages(position int64, wrote bool) {
-	messages := b.running.outbox.messages
-	b.running.outbox.messages = nil // they are the courier's
+// dispatch is how messages go out that a commit has released.
+type dispatch struct {
+	engine   *Engine
+	holds    bool  // until replicas have what the messages may tell of
+	position int64 // up to which
+}
+
+// dispatch is how the messages of the batch go out. On a primary one may tell what the batch has
+// written or read. It waits until replicas have that, too.
+func (b *Batch) dispatch(position int64, wrote bool) dispatch {
 	asPrimary := wrote || !b.onReplica
-	if len(messages) > 0 && asPrimary && !b.repeat.applying && b.engine.holdsMessages(wrote) {
-		b.engine.deliverWhenReached(messages, position)
-	} else {
-		b.engine.deliver(messages)
+	return dispatch{b.engine, asPrimary && !b.repeat.applying && b.engine.holdsMessages(wrote), position}
+}
+
+func (d dispatch) send(messages []Message) {
+	switch {
+	case !d.holds:
+		d.engine.deliver(messages)
+	case len(messages) > 0:
+		d.engine.deliverWhenReached(messages, d.position)
 	}
 }

@@ -18,7 +18,7 @@ func TestSlowPatternsOfNobody(t *testing.T) {
 	busy := make(chan struct{})
 	e.Listeners.slow.do(func() { <-busy }, 0)
 	channel := []byte(strings.Repeat("a", 2<<20)) // ten minutes and more
-	if sent := e.announceTo(nil, channel, []byte("message")); len(sent) != 0 {
+	if sent := e.announceTo(nil, channel, []byte("message"), dispatch{engine: e}); len(sent) != 0 {
 		t.Errorf("%d messages are sent at once", len(sent))
 	}
 	if waiting := e.Listeners.Unmatched(); waiting < int64(len(channel)) {

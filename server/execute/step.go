@@ -33,8 +33,12 @@ func (c *Invocation) Step(keys [][]byte, exclusive bool, f func(db storage.DB) e
 	}
 	b.noteWriter(c.Session, &savepoint)
 	b.txn.Enclose(&savepoint)
+	wrote := !b.txn.Empty()
 	if failed := b.Commit(); failed != nil {
 		return logFailed(failed)
+	}
+	if s := c.Session; wrote && b.engine.Synchronous.active.Load() {
+		s.depends = max(s.depends, b.engine.Store.Position())
 	}
 	return err
 }

@@ -183,7 +183,7 @@ func showsData(r *Request) bool {
 
 // readsMore reports whether the request may have read what its plan doesn't lock.
 func (b *Batch) readsMore() bool {
-	return b.plan.Everything || b.plan.Walk || b.plan.Follow || len(b.plan.locks) == 0 || len(b.running.turnedUp) > 0
+	return b.plan.Everything || b.plan.Walk || b.plan.Follow || len(b.plan.locks) == 0 || len(b.running.turnedUp) > 0 || b.running.readMore
 }
 
 // lastWritten is the position behind the last write under one of the plan's locks.

@@ -1,10 +1,13 @@
 package execute
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"kedis/internal/psync"
+	"kedis/lock"
+	"kedis/storage"
 )
 
 // oneReplica is a primary's part in replication, whose only replica has acknowledged nothing.
@@ -128,5 +131,94 @@ func TestLastReplicaGoesWhileACommandRuns(t *testing.T) {
 	}
 	if !strings.Contains(sent.String(), "keyspace") {
 		t.Errorf("when nobody has to acknowledge, a listener is told %q", &sent)
+	}
+}
+
+// holds reports whether a session's reply waits for replicas.
+func holds(e *Engine, s *Session) bool {
+	replicas, _ := e.Held(s)
+	return replicas > 0
+}
+
+// TestReadsBesideThePlanWait: a request that reads more than the keys that it names waits for all
+// that was committed.
+func TestReadsBesideThePlanWait(t *testing.T) {
+	e := newSynchronousEngine(t)
+	newTestClient(t, e).do("set", "key", "1")
+	for _, requests := range [][]string{
+		{"eval_ro", "return redis.call('get', 'key')", "1", "untouched"},
+		{"eval", "return redis.call('dbsize')", "1", "untouched"},
+		{"multi|get untouched|dbsize|exec"},
+		{"multi|get untouched|randomkey|exec"},
+	} {
+		c := newTestClient(t, e)
+		c.do("get", "untouched")
+		if holds(e, c.session) {
+			t.Fatal("a read of what nobody has written waits")
+		}
+		if len(requests) > 1 {
+			c.do(requests...)
+		} else {
+			for line := range strings.SplitSeq(requests[0], "|") {
+				c.do(strings.Fields(line)...)
+			}
+		}
+		if !holds(e, c.session) {
+			t.Errorf("%q is answered %q at once", requests, c.session.Reply.Bytes())
+		}
+	}
+}
+
+// TestWriteUnderAGrantedLock: what a reactor has written under a lock that was granted, and that it
+// hasn't adopted yet, is waited for by the next that reads the key.
+func TestWriteUnderAGrantedLock(t *testing.T) {
+	e := newSynchronousEngine(t)
+	reader, writer := newTestClient(t, e), newTestClient(t, e)
+	writer.batch = reader.batch
+	stripe, holder := e.Store.Stripe(0, []byte("key")), lock.Owner(99)
+	if e.Locks.TryExclusive(stripe, holder) != lock.Acquired {
+		t.Fatal("somebody holds the lock")
+	}
+	request := read(e, reader.session, "get", "key")
+	if outcome := reader.batch.Execute(reader.session, request); outcome != Waiting {
+		t.Fatalf("outcome %d", outcome)
+	}
+	granted := false
+	reader.session.Wait().Begin(func() { granted = true })
+	e.Locks.ReleaseExclusive(stripe, holder)
+	if !granted {
+		t.Fatal("the lock isn't granted")
+	}
+	writer.do("set", "key", "1")
+	reader.batch.Adopt(stripe)
+	if outcome := reader.batch.Execute(reader.session, request); outcome != Done {
+		t.Fatalf("outcome %d", outcome)
+	}
+	if err := reader.batch.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if !holds(e, reader.session) {
+		t.Errorf("the reply %q leaves", reader.session.Reply.Bytes())
+	}
+}
+
+// TestStepsWait: the reply of a request in steps waits for what each of them has written.
+func TestStepsWait(t *testing.T) {
+	e := newSynchronousEngine(t)
+	addTestCommand(e, Command{Name: "steps", Flags: Write | Worker, Run: func(c *Invocation) error {
+		set := func(db storage.DB) error {
+			c.Effect(words("set", "key", "1")...)
+			return db.SetString([]byte("key"), new(storage.Key), []byte("1"), 0)
+		}
+		none := func(storage.DB) error { return nil }
+		c.Reply.OK()
+		return errors.Join(c.Step(words("key"), true, set), c.Step(words("other"), true, none))
+	}})
+	c := newTestClient(t, e)
+	if outcome := e.Work(c.session, read(e, c.session, "steps")); outcome != Done || string(c.session.Reply.Bytes()) != "+OK\r\n" {
+		t.Fatalf("outcome %d: %q", outcome, c.session.Reply.Bytes())
+	}
+	if !holds(e, c.session) {
+		t.Error("the reply leaves")
 	}
 }
