@@ -183,10 +183,15 @@ func TestSpoiledSnapshot(t *testing.T) {
 		return append(append(append([][]string{}, requests[:i]...), words), requests[i+1:]...)
 	}
 
-	s := newFalsePrimary(t)
-	replica := launch.ForTest(t, launch.MustUnderTest(t), "--masterauth", "secret")
-	follow(t, replica, s.port)
+	var s *falsePrimary
+	var replica *launch.Server
+	attempts := 0
 	attempt := func(requests [][]string) *dialogue {
+		if attempts++; attempts%5 == 1 { // one and the same would wait longer each time
+			s = newFalsePrimary(t)
+			replica = launch.ForTest(t, launch.MustUnderTest(t), "--masterauth", "secret")
+			follow(t, replica, s.port)
+		}
 		d := s.accept()
 		d.reach(stepPsync)
 		d.send(fmt.Sprintf("+FULLRESYNC %s %d 1\r\n", last[1], position))
