@@ -47,6 +47,13 @@ func (s *Server) connect(ctx context.Context, address string) (*connection, erro
 			return nil, err
 		}
 	}
+	if s.Name == "" {
+		return c, nil
+	}
+	if err := c.exchange(takeOK, resp.AppendRequest(nil, []byte("CLIENT"), []byte("SETNAME"), []byte(s.Name))); err != nil {
+		c.close()
+		return nil, err
+	}
 	return c, nil
 }
 

@@ -163,8 +163,19 @@ func (c *Command) holdRestore(at func(i int, name string, unit int64, relative b
 
 // Release gives the keys that the filter may have written to, and that aren't the target's own, the
 // expiries that were meant. Clients may use the target meanwhile: what they change is left as they
-// want it. It returns how many keys there were.
+// want it. A key that one of them renames meanwhile may not be seen, so the target is walked over
+// until nothing is found. It returns how many keys there were.
 func (t *Target) Release(filter *Filter) (released int64, err error) {
+	for {
+		found, err := t.releaseOnce(filter)
+		released += found
+		if found == 0 || err != nil {
+			return released, err
+		}
+	}
+}
+
+func (t *Target) releaseOnce(filter *Filter) (released int64, err error) {
 	databases, err := t.databases(filter)
 	if err != nil {
 		return 0, err

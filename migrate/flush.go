@@ -23,9 +23,17 @@ func (s *stream) addFlush(name string) error {
 		s.group = append(s.group, Command{Args: [][]byte{[]byte(name)}})
 		return nil
 	case name == "FLUSHALL" && len(s.Filter.Databases) == 0:
+		if err := s.target.Flush(); err != nil { // else databases would be missing
+			return err
+		}
 		var err error
 		if databases, err = s.target.databases(s.Filter); err != nil {
 			return err
+		}
+		for _, c := range s.group {
+			if !slices.Contains(databases, c.Database) {
+				databases = append(databases, c.Database)
+			}
 		}
 	case name == "FLUSHALL":
 		databases = nil

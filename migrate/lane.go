@@ -63,25 +63,11 @@ func (l *lane) connection(address string) (*connection, error) {
 		c.close()
 		delete(l.connections, address)
 	}
-	c, err := l.target.connect(address)
+	c, err := l.target.options.connect(l.target.ctx, address)
 	if err == nil {
 		l.connections[address] = c
 	}
 	return c, err
-}
-
-// connect opens a connection for batches, which bears the name of the run before anything is sent.
-func (t *Target) connect(address string) (*connection, error) {
-	c, err := t.options.connect(t.ctx, address)
-	if err != nil || t.run == "" {
-		return c, err
-	}
-	err = c.exchange(takeOK, resp.AppendRequest(nil, []byte("CLIENT"), []byte("SETNAME"), []byte(connectionName(t.run))))
-	if err != nil && replyCode(err) != "NOPERM" {
-		c.close()
-		return nil, err
-	}
-	return c, nil
 }
 
 // deliver sends a batch and waits for the answers.

@@ -78,6 +78,7 @@ type port struct {
 	surveyed  bool
 	begun     bool // both sides were there
 	resumed   bool // data of an earlier attempt may be at the target
+	finish    bool // the move is to end when the target has what the source had then
 	state     state
 
 	target *Target
@@ -87,12 +88,13 @@ type port struct {
 }
 
 // identify checks that a position file is that of the same move.
-func (p *port) identify() error {
+func (p *port) identify() (err error) {
 	what := strings.TrimSpace(p.Filter.String() + " --on-conflict " + cmp.Or(p.Conflicts, "replace"))
 	if p.state.Phase == phaseNone {
 		p.state.From, p.state.To, p.state.What = p.From.address(), p.To.address(), what
 		p.state.Connections = p.Connections
-		return nil
+		p.state.Move, err = newRun()
+		return err
 	}
 	if p.state.From != p.From.address() || p.state.To != p.To.address() || p.state.What != what {
 		return failure(ExitUsage, "the position file %s is that of another move (--from %s --to %s %s): finish that one with the options that it had, or remove the file to begin anew",
@@ -134,24 +136,26 @@ func (p *port) run(ctx context.Context) error {
 // attempt connects both sides, and moves until something fails or the move is done.
 func (p *port) attempt(ctx context.Context) (err error) {
 	p.target, err = OpenTarget(ctx, TargetOptions{Server: p.To, Connections: p.state.Connections, Conflicts: p.conflicts, Limit: p.Limit, Progress: p.Progress, Hold: true,
-		Patience: p.RetryFor})
+		Patience: p.RetryFor, Move: p.state.Move})
 	if err != nil {
 		return err
 	}
-	p.info = redis.NewClient(p.From.options(0, 2))
-	p.keys = &askedCommands{own: p.Commands, server: p.info}
-	defer func() {
-		err = errors.Join(err, p.target.Close(), p.info.Close())
-	}()
-	if err := p.refuseLoop(ctx); err != nil {
-		return err
-	}
+	defer func() { err = errors.Join(err, p.target.Close()) }()
 	p.resumed = p.state.Phase != phaseNone
 	if p.resumed {
-		if err := p.target.EndFormer(p.state.Run); err != nil {
+		if err := p.target.EndFormer(); err != nil {
 			return err
 		}
-		p.target.BelongTo(p.state.Run)
+	}
+	if p.state.Phase == phaseRelease {
+		p.begun = true
+		return p.release()
+	}
+	p.info = redis.NewClient(p.From.options(0, 2))
+	p.keys = &askedCommands{own: p.Commands, server: p.info}
+	defer func() { err = errors.Join(err, p.info.Close()) }()
+	if err := p.refuseLoop(ctx); err != nil {
+		return err
 	}
 	from, id, err := p.place(ctx)
 	if err != nil {
@@ -202,6 +206,7 @@ func (p *port) place(ctx context.Context) (from Position, id string, err error) 
 		known := Position{p.state.Offset, p.state.Database}
 		from, ok, err := p.target.Resume(p.state.Run, known)
 		if ok || err != nil {
+			p.state.Offset, p.state.Database = from.Offset, from.Database // the target may have gone back
 			return from, p.state.History, err
 		}
 		return from, "", p.startOver(ctx, "the target has lost the key that tells how far it was, "+markerPrefix+p.state.Run)
@@ -253,7 +258,6 @@ func (p *port) takeSnapshot(ctx context.Context, history string, offset int64) (
 	if err := p.target.Try(run); err != nil {
 		return at, err
 	}
-	p.target.BelongTo(run)
 	p.state.Run, p.state.Phase, p.state.Reason, p.state.Offset = run, phaseSnapshot, "", 0
 	if err := p.state.write(p.State); err != nil {
 		return at, err
@@ -319,8 +323,16 @@ func (p *port) interrupted() error {
 	}
 }
 
-// done ends a move: what only an unfinished one needs goes.
+// done ends a move: what only an unfinished one needs goes. From now on clients may be switched,
+// and nothing of the source's stream may come to the target any more.
 func (p *port) done() error {
+	if err := p.note(Position{p.state.Offset, p.state.Database}, phaseRelease); err != nil {
+		return err
+	}
+	return p.release()
+}
+
+func (p *port) release() error {
 	if p.resumed { // what a run before has held isn't known
 		if err := p.target.askFieldTimes(); err != nil {
 			return err

@@ -25,6 +25,7 @@ type Server struct {
 	User     string
 	Password string
 	TLS      *tls.Config // nil: there is none
+	Name     string      // what its CLIENT LIST shows of connections; empty: nothing
 }
 
 // connectTimeout bounds how long it may take to connect, with the handshake of TLS.
@@ -74,14 +75,14 @@ func (s *Server) password() string {
 // twice.
 func (s *Server) options(database, connections int) *redis.Options {
 	return &redis.Options{Addr: s.address(), Username: s.User, Password: s.password(), DB: database, Protocol: 2, DisableIndentity: true,
-		MaxRetries: -1, PoolSize: connections, PoolTimeout: replyTimeout, Dialer: s.dial, ReadTimeout: replyTimeout, WriteTimeout: replyTimeout}
+		ClientName: s.Name, MaxRetries: -1, PoolSize: connections, PoolTimeout: replyTimeout, Dialer: s.dial, ReadTimeout: replyTimeout, WriteTimeout: replyTimeout}
 }
 
 // clusterClient is a client of the cluster that a server belongs to.
 func clusterClient(s *Server, connections int) *redis.ClusterClient {
 	o := s.options(0, connections)
 	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password,
-		Protocol: o.Protocol, DisableIndentity: true, MaxRetries: -1, PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout,
+		Protocol: o.Protocol, DisableIndentity: true, ClientName: o.ClientName, MaxRetries: -1, PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout,
 		Dialer: o.Dialer, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout})
 }
 

@@ -20,6 +20,7 @@ type state struct {
 	From        string `json:"from"`
 	To          string `json:"to"`
 	What        string `json:"what"` // the filter and what happens on a conflict
+	Move        string `json:"move"` // names the connections to the target
 	Run         string `json:"run"`  // names the marker at the target
 	Connections int    `json:"connections"`
 	Phase       phase  `json:"phase"`
@@ -35,6 +36,7 @@ const (
 	phaseNone     phase = ""         // nothing was written yet
 	phaseSnapshot phase = "snapshot" // part of it was written
 	phaseStream   phase = "stream"   // written up to a position
+	phaseRelease  phase = "release"  // all is written: clients may have been switched
 	phaseFailed   phase = "failed"   // the target refused something: its data isn't the source's
 )
 

@@ -26,7 +26,6 @@ type stream struct {
 	asked  atomic.Int64 // when that was, in ns since 1970
 	since  time.Time    // what the source was asked before doesn't count
 	caught bool         // was told
-	finish bool         // the move is to end when the target has reached goal
 	goal   int64        // where the source was when that was asked for; -1 until it has said so
 	noted  time.Time
 }

@@ -22,7 +22,8 @@ type TargetOptions struct {
 	Conflicts   *Conflicts
 	Limit       *Limit
 	Progress    *Progress
-	Hold        bool // expiries, until Release: see expiry.go
+	Hold        bool   // expiries, until Release: see expiry.go
+	Move        string // what connections are named after, so that EndFormer finds them; empty: nothing
 
 	// Patience is how long a cluster may take until somebody serves a slot; 0 is DefaultPatience.
 	Patience time.Duration
@@ -60,7 +61,7 @@ type Target struct {
 	reached  map[int]bool          // databases that are there
 	held     bool                  // an expiry, since this target was opened
 	marker   *marker               // nil unless positions are kept
-	run      string                // that connections for batches are named after; empty is none
+	unnamed  error                 // why connections can't be named
 
 	payloads   PayloadBuilder
 	fieldTimes fieldTimesOf // whether the target knows them; asked when there is one to be written
@@ -77,6 +78,10 @@ func OpenTarget(ctx context.Context, options TargetOptions) (*Target, error) {
 	t := &Target{options: options, open: map[int]*redis.Client{}, reached: map[int]bool{}}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	t.payloads.refuseTimes = t.refuseTimes
+	if err := t.introduce(); err != nil {
+		return nil, targetSide.explain(options.address(), err)
+	}
+	options = t.options
 	t.client = redis.NewClient(options.options(0, options.Connections+1))
 	var err error
 	if t.facts, err = ask(ctx, t.client, "server", "cluster", "replication"); err != nil {
@@ -90,18 +95,8 @@ func OpenTarget(ctx context.Context, options TargetOptions) (*Target, error) {
 		t.cluster = clusterClient(&options.Server, options.Connections+1)
 	}
 	t.start()
-	// What go-redis passes over, such as a password where there is none, shows before anything is
-	// written.
-	c, err := options.connect(ctx, options.address())
-	if err != nil {
-		return nil, errors.Join(targetSide.explain(options.address(), err), t.Close())
-	}
-	c.close()
 	return t, nil
 }
-
-// BelongTo names a run that connections for batches are named after. Nothing was written yet.
-func (t *Target) BelongTo(run string) { t.run = run }
 
 // Try writes and removes the marker of a run: what a target refuses at all, it refuses before
 // anything is there.

@@ -6,12 +6,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"kedis/redis-tests/launch"
+	"kedis/redis-tests/resp"
 )
 
 // gate is a proxy that can be shut: what comes for the server waits in it until it is opened, even
@@ -20,17 +22,18 @@ type gate struct {
 	address  string
 	listener net.Listener
 	shut     atomic.Bool
+	trigger  []byte // what shuts it when it comes; nil: nothing
 	opened   chan struct{}
 	waiting  chan struct{} // has something as soon as something waits
 	carriers sync.WaitGroup
 }
 
-func newGate(t *testing.T, target string) *gate {
+func newGate(t *testing.T, target, trigger string) *gate {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gate{address: listener.Addr().String(), listener: listener, opened: make(chan struct{}), waiting: make(chan struct{}, 1)}
+	g := &gate{address: listener.Addr().String(), listener: listener, trigger: []byte(trigger), opened: make(chan struct{}), waiting: make(chan struct{}, 1)}
 	g.carriers.Go(func() {
 		for {
 			near, err := listener.Accept()
@@ -57,6 +60,9 @@ func (g *gate) carry(near, far net.Conn) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := near.Read(buffer)
+		if len(g.trigger) > 0 && bytes.Contains(buffer[:n], g.trigger) {
+			g.shut.Store(true)
+		}
 		if n > 0 && g.shut.Load() {
 			select {
 			case g.waiting <- struct{}{}:
@@ -77,24 +83,38 @@ func (g *gate) drain() {
 	g.carriers.Wait()
 }
 
-// TestLateBatch kills the tool while what it has sent last is on its way. That comes to the target
-// when the next attempt has done it, and isn't done again.
-func TestLateBatch(t *testing.T) {
-	for name, program := range map[string]launch.Program{"redis": launch.MustOracle(t), "kedis": launch.MustUnderTest(t)} {
+// TestLateRequests kills the tool while what it has sent last is on its way. That comes to the
+// target when the next attempt has done it, and isn't done again.
+func TestLateRequests(t *testing.T) {
+	increments := func(t *testing.T, c *resp.Connection, g *gate) {
+		g.shut.Store(true)
+		do(t, c, "INCR", "a")
+	}
+	flushes := func(t *testing.T, c *resp.Connection, _ *gate) { do(t, c, "FLUSHDB") }
+	for name, test := range map[string]struct {
+		target  launch.Program
+		trigger string
+		last    func(*testing.T, *resp.Connection, *gate)
+	}{
+		"a batch to Redis":    {launch.MustOracle(t), "", increments},
+		"a batch to Kedis":    {launch.MustUnderTest(t), "", increments},
+		"removals from Redis": {launch.MustOracle(t), "\r\ndel\r\n$1\r\na\r\n", flushes},
+		"removals from Kedis": {launch.MustUnderTest(t), "\r\ndel\r\n$1\r\na\r\n", flushes},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			from, to := start(t, launch.MustUnderTest(t)), start(t, program)
+			from, to := start(t, launch.MustUnderTest(t)), start(t, test.target)
 			c, d := from.MustDial(t), to.MustDial(t)
 			directory := t.TempDir()
 			position := filepath.Join(directory, "position")
 			line := func(to string) []string {
-				return []string{"port", "--from", from.Address, "--to", to, "--position", position, "--until", "forever"}
+				return []string{"port", "--from", from.Address, "--to", to, "--prefix", "a", "--prefix", "last", "--position", position, "--until", "forever"}
 			}
-			g := newGate(t, to.Address)
+			do(t, c, "SET", "a", "10")
+			g := newGate(t, to.Address, test.trigger)
 			p := startTool(t, directory, line(g.address)...)
 			p.says("has caught up")
-			g.shut.Store(true)
-			do(t, c, "INCR", "counter")
+			test.last(t, c, g)
 			<-g.waiting
 			p.kill()
 
@@ -106,7 +126,9 @@ func TestLateBatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			p = startTool(t, directory, line(to.Address)...)
-			reaches(t, d, "counter", "1")
+			do(t, c, "INCR", "a")
+			want := do(t, c, "GET", "a")
+			reaches(t, d, "a", string(want.Text))
 			g.drain()
 			do(t, c, "SET", "last", "1")
 			reaches(t, d, "last", "1")
@@ -115,8 +137,8 @@ func TestLateBatch(t *testing.T) {
 			until(t, "the tool's connections have ended", func() bool {
 				return !bytes.Contains(do(t, d, "CLIENT", "LIST").Text, []byte("name=kedis:port:"))
 			})
-			if got := do(t, d, "GET", "counter").String(); got != do(t, c, "GET", "counter").String() {
-				t.Errorf("the target has counted to %s", got)
+			if got := do(t, d, "GET", "a"); got.String() != want.String() {
+				t.Errorf("the target has %s, and not %s", got, want)
 			}
 		})
 	}
@@ -138,4 +160,30 @@ func TestFormerConnectionsStay(t *testing.T) {
 	reaches(t, to.MustDial(t), "last", "1")
 	p.signal(syscall.SIGINT)
 	p.ends(0)
+}
+
+// TestNothingComesAfterTheSwitch: a move whose clients were told that they can be switched, and
+// that fails behind that, takes no more of the source's stream.
+func TestNothingComesAfterTheSwitch(t *testing.T) {
+	from, to := start(t, launch.MustUnderTest(t)), start(t, launch.MustOracle(t))
+	c, d := from.MustDial(t), to.MustDial(t)
+	do(t, c, "SET", "session", "1", "EX", "1000")
+	do(t, c, "SET", "kept", "1", "EX", "1000")
+	want := do(t, c, "PEXPIRETIME", "kept").String()
+	do(t, d, "ACL", "SETUSER", "mover", "on", "nopass", "~*", "&*", "+@all", "-watch")
+	directory := t.TempDir()
+	line := port(from, to, "--to-user", "mover")
+	if output := startTool(t, directory, line...).ends(5); !strings.Contains(output, "clients can be switched") {
+		t.Fatalf("said %s", output)
+	}
+	do(t, d, "SET", "session", "live", "EX", "600")
+	do(t, c, "DEL", "session")
+	do(t, d, "ACL", "SETUSER", "mover", "+watch")
+	startTool(t, directory, line...).ends(0)
+	if got := do(t, d, "GET", "session"); string(got.Text) != "live" {
+		t.Errorf("what a client has written after the switch is %s", got)
+	}
+	if got := do(t, d, "PEXPIRETIME", "kept").String(); got != want {
+		t.Errorf("the key expires at %s, and not at %s", got, want)
+	}
 }

@@ -210,6 +210,7 @@ func (w *watched) configured(s *launch.Server, port int) {
 // neither takes all data. The killed one comes back as a replica. Then roles change because
 // somebody asks for it.
 func TestSentinel(t *testing.T) {
+	t.Parallel() // most of it is waiting for Sentinels
 	sentinels := 3
 	if testing.Short() {
 		sentinels = 1
@@ -277,6 +278,7 @@ func TestSentinel(t *testing.T) {
 // primaries say to their replicas, is all that servers have of their own. No failover costs a
 // snapshot then.
 func TestSentinelWithIdleData(t *testing.T) {
+	t.Parallel() // most of it is waiting for Sentinels
 	sentinels := 3
 	if testing.Short() {
 		sentinels = 1
