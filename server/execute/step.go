@@ -20,7 +20,9 @@ func (c *Invocation) Step(keys [][]byte, exclusive bool, f func(db storage.DB) e
 	now := b.clock.unixMs(b.clock.last)
 	b.txn.Begin(b.mode(c), now, 0)
 	var savepoint storage.Savepoint
+	var waiting outboxMark
 	b.txn.Mark(&savepoint)
+	b.running.outbox.mark(&waiting)
 	err := f(b.txn.DB(c.selected))
 	if err == nil && b.engine.inUse.any(blocking) {
 		// f mustn't run again: who can't be served for want of a lock waits on.
@@ -30,6 +32,7 @@ func (c *Invocation) Step(keys [][]byte, exclusive bool, f func(db storage.DB) e
 	}
 	if err != nil {
 		b.txn.Rollback(&savepoint)
+		b.running.outbox.rewind(waiting)
 	}
 	b.noteWriter(c.Session, &savepoint)
 	b.txn.Enclose(&savepoint)
