@@ -68,7 +68,7 @@ type Target struct {
 }
 
 // OpenTarget connects.
-func OpenTarget(ctx context.Context, options TargetOptions) (*Target, error) {
+func OpenTarget(ctx context.Context, options TargetOptions) (opened *Target, err error) {
 	if options.Connections <= 0 {
 		options.Connections = DefaultConnections
 	}
@@ -77,13 +77,17 @@ func OpenTarget(ctx context.Context, options TargetOptions) (*Target, error) {
 	}
 	t := &Target{options: options, open: map[int]*redis.Client{}, reached: map[int]bool{}}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
+	defer func() {
+		if err != nil { // it is tried again and again while the target is away
+			t.cancel(err)
+		}
+	}()
 	t.payloads.refuseTimes = t.refuseTimes
 	if err := t.introduce(); err != nil {
 		return nil, targetSide.explain(options.address(), err)
 	}
 	options = t.options
 	t.client = redis.NewClient(options.options(0, options.Connections+1))
-	var err error
 	if t.facts, err = ask(ctx, t.client, "server", "cluster", "replication"); err != nil {
 		return nil, errors.Join(targetSide.explain(options.address(), err), t.client.Close())
 	}

@@ -80,8 +80,8 @@ func (m *Member) follow(upstream *Member) error {
 // data: those of a Kedis, and of a Redis.
 var divergence = []string{"the data here are not the primary's", "== CRITICAL == This replica is sending an error to its"}
 
-// findDivergence keeps the first line in which the member's process tells that its data aren't its
-// primary's. Before a process is replaced its output is looked through once more.
+// findDivergence looks for a divergence in what the member's process has printed, and keeps the
+// first such line. It is called before another process takes the place of this one, too.
 func (m *Member) findDivergence() {
 	for line := range strings.Lines(m.server.Load().Output()) {
 		for _, words := range divergence {

@@ -16,8 +16,8 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// gate is a proxy that can be shut: what comes for the server waits in it until it is opened, even
-// if who has sent that is gone by then.
+// gate is a proxy that can be shut. It keeps what comes for the server until it is opened again,
+// also from senders that are gone.
 type gate struct {
 	address  string
 	listener net.Listener

@@ -201,7 +201,7 @@ func (r *scriptRun) conclude(result *script.Result) error {
 		if !r.wasKilled() {
 			return r.err
 		}
-		c.Fail(r.killed("", 0)) // it would run again, though who has killed it was told that it ends
+		c.Fail(r.killed("", 0)) // SCRIPT KILL was answered OK, so it doesn't run again
 	case script.Late:
 		r.mark(&r.program.long)
 		return c.Offload()

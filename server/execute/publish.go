@@ -250,12 +250,12 @@ func (c *Invocation) Publish(to Receivers, channel, message []byte) {
 // dispatch is how messages go out that a commit has released.
 type dispatch struct {
 	engine   *Engine
-	holds    bool  // until replicas have what the messages may tell of
-	position int64 // up to which
+	holds    bool  // messages wait until replicas have what they may tell of
+	position int64 // where that ends
 }
 
-// dispatch is how the messages of the batch go out. On a primary one may tell what the batch has
-// written or read. It waits until replicas have that, too.
+// dispatch returns how the batch's messages go out. On a primary a message may tell of what the
+// batch has written or read, so it waits until replicas have that.
 func (b *Batch) dispatch(position int64, wrote bool) dispatch {
 	asPrimary := wrote || !b.onReplica
 	return dispatch{b.engine, asPrimary && !b.repeat.applying && b.engine.holdsMessages(wrote), position}

@@ -223,8 +223,9 @@ type lateRead struct {
 	isNew            bool // the table of readers didn't have it
 }
 
-// noteLate notes a read for when clients are told of changes, some of which are older than it. It
-// may be taken back: then the client, which reads it again, knows the changes that are left.
+// noteLate notes a read that comes behind changes in the same transaction: the client isn't to be
+// told of these. If the read is taken back, the client reads the key again, and sees the changes
+// that are left.
 func (b *Batch) noteLate(by *reader, key []byte, isNew bool) {
 	events := b.txn.KeyEvents().Len()
 	if events == 0 {
