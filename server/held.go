@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"time"
 
 	"kedis/internal/psync"
@@ -58,6 +59,13 @@ func (r *reactor) await(replicas int, reply heldReply) {
 	q.replies = append(q.replies, reply)
 	if q.cancel == nil {
 		r.askReplicas(q, replicas)
+	}
+}
+
+// leave forgets a connection that is closed, since its reply may be waited for without end.
+func (a awaited) leave(c *connection) {
+	for _, q := range a {
+		q.replies = slices.DeleteFunc(q.replies, func(reply heldReply) bool { return reply.connection == c })
 	}
 }
 

@@ -159,6 +159,14 @@ func (s *Server) ends(conn gnet.Conn) ends {
 	return ends{conn.RemoteAddr().String(), conn.LocalAddr().String(), false}
 }
 
+// ownZone gives an address memory of its own for its zone. gnet takes that for a buffer when the
+// connection ends, and Go's is the same for all connections of an interface.
+func ownZone(address net.Addr) {
+	if a, is := address.(*net.TCPAddr); is {
+		a.Zone = strings.Clone(a.Zone)
+	}
+}
+
 // keepAlive has the kernel ask whether the client is still there, as tcp-keepalive says.
 func (c *connection) keepAlive(conn gnet.Conn) {
 	if c.overUnixSocket {

@@ -270,10 +270,16 @@ func (r *reactor) commit() {
 }
 
 // end closes what isn't the loop's, and gives back the locks of what was executed when the loop
-// ended; workers may wait for them. The replies can't leave any more.
+// ended, and those that its connections wait for; workers may wait for them. The replies can't
+// leave any more.
 func (r *reactor) end() {
 	for _, c := range r.connections {
 		c.drop()
+	}
+	for key := range r.waits.shared {
+		if key.cause == execute.ForLock {
+			r.batch.Renounce(key.stripe)
+		}
 	}
 	if !r.batch.Open() {
 		return

@@ -168,6 +168,8 @@ func (s *Server) reactor(loop gnet.EventLoop) *reactor {
 
 // OnOpen is called by gnet on the connection's event loop.
 func (s *Server) OnOpen(conn gnet.Conn) ([]byte, gnet.Action) {
+	ownZone(conn.RemoteAddr())
+	ownZone(conn.LocalAddr())
 	if a, is := conn.Context().(*alarm); is {
 		if err := a.open(s.reactor(conn.EventLoop()), conn.Fd()); err != nil {
 			s.logger.Debug("deadlines come late until there is an alarm", "error", err)

@@ -54,6 +54,8 @@ func (r *reactor) beginWaits() {
 		switch wait := c.session.Wait(); {
 		case c.closed || c.pending == nil: // it comes behind what a failed commit has taken back
 			r.resume(c)
+		case c.held && wait.Cause == execute.ForWorker: // a worker writes to the session's replies: only when those have left
+			r.resume(c)
 		default:
 			c.working = wait.Cause == execute.ForWorker
 			r.beginWait(c, wait)
@@ -154,6 +156,9 @@ func (r *reactor) abandon(c *connection) {
 		c.session.Abandon()
 		r.server.engine.LeaveWorkers(c.session)
 		return
+	}
+	if c.held {
+		r.awaited.leave(c)
 	}
 	switch wait := c.session.Wait(); {
 	case !c.parked():

@@ -87,6 +87,13 @@ func (b *Batch) Adopt(stripe uint32) {
 	}
 }
 
+// Renounce ends the wait for a lock. One that was granted meanwhile is given back with the commit.
+func (b *Batch) Renounce(stripe uint32) {
+	if !b.locks.table.Cancel(stripe, b.locks.owner) {
+		b.locks.adopt(stripe)
+	}
+}
+
 // Open reports whether there is something to commit or to give back.
 func (b *Batch) Open() bool {
 	return b.locks.inside || len(b.locks.exclusive) > 0 || len(b.members.list) > 0

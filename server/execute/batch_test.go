@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kedis/lock"
 )
 
 // TestRepeatedCommandsLock: commands of a batch that follow on the same one about the same key are
@@ -61,4 +63,34 @@ func TestRepeatedCommandsLock(t *testing.T) {
 	}
 	commit(second)
 	commit(first)
+}
+
+// TestRenounce ends waits for a lock: before it was granted, and behind that.
+func TestRenounce(t *testing.T) {
+	for name, granted := range map[string]bool{"before it was granted": false, "behind that": true} {
+		t.Run(name, func(t *testing.T) {
+			e, _ := newTestEngine(t)
+			c := newTestClient(t, e)
+			stripe := e.Store.Stripe(0, []byte("key"))
+			const worker, another = 3, 4
+			e.Locks.TryExclusive(stripe, worker)
+			if outcome := c.batch.Execute(c.session, read(e, c.session, "set", "key", "value")); outcome != Waiting {
+				t.Fatalf("the outcome is %d", outcome)
+			}
+			c.session.Wait().Begin(func() {})
+			if granted {
+				e.Locks.ReleaseExclusive(stripe, worker)
+			}
+			c.batch.Renounce(stripe)
+			if err := c.batch.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			if !granted {
+				e.Locks.ReleaseExclusive(stripe, worker)
+			}
+			if e.Locks.TryExclusive(stripe, another) != lock.Acquired {
+				t.Error("the lock is not free")
+			}
+		})
+	}
 }

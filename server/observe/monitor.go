@@ -111,6 +111,9 @@ func cmdMonitor(c *execute.Invocation) error {
 	if c.Nested() {
 		return execute.Error("ERR MONITOR isn't allowed for DENY BLOCKING client")
 	}
+	if c.Session.Is(execute.KindMonitor) {
+		return nil // without a reply, as Redis
+	}
 	c.Session.Mark(execute.KindMonitor, true)
 	observation := reportOf(c.Engine).Observation
 	observation.monitors.add(c.Session)

@@ -1,0 +1,136 @@
+package server
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"kedis/internal/psync"
+	"kedis/lock"
+	"kedis/server/execute"
+)
+
+// silentReplica is a primary's part in replication, whose only replica acknowledges when the test
+// says so.
+type silentReplica struct {
+	execute.Replication
+	mu           sync.Mutex
+	acknowledged int64
+	asking       []func()
+}
+
+func (*silentReplica) HasReplicas() bool    { return true }
+func (*silentReplica) Online() int          { return 1 }
+func (*silentReplica) Counts() psync.Counts { return psync.Counts{} }
+
+func (s *silentReplica) Reached(int) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.acknowledged
+}
+
+func (s *silentReplica) WhenAcknowledged(_ int64, _ func(psync.Acknowledged) bool, done func(psync.Acknowledged)) func() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asking = append(s.asking, func() { done(psync.Acknowledged{Replicas: 1}) })
+	return func() {}
+}
+
+// acknowledge has the replica acknowledge everything.
+func (s *silentReplica) acknowledge(position int64) {
+	s.mu.Lock()
+	asking := s.asking
+	s.acknowledged, s.asking = position, nil
+	s.mu.Unlock()
+	for _, tell := range asking {
+		tell()
+	}
+}
+
+// startSynchronous starts a server whose replies wait for a replica, without end.
+func startSynchronous(t *testing.T) (*running, *silentReplica) {
+	t.Helper()
+	replica := &silentReplica{}
+	r := startPrepared(t, func(r *running) { r.engine.SetReplication(replica) }, "synchronous-replicas", "1", "synchronous-timeout", "0")
+	return r, replica
+}
+
+// TestWorkersWaitForHeldReplies: a worker writes to the replies of a session, so it doesn't begin
+// while they are held back.
+func TestWorkersWaitForHeldReplies(t *testing.T) {
+	r, replica := startSynchronous(t)
+	client := r.dialRaw()
+	client.send("SET key value\r\nKEYS *\r\nPING\r\n")
+	r.wantSome("holds its reply back, and has a request wait", func(c *connection) bool { return c.held && c.pending != nil })
+	if !r.look(func(c *connection) bool { return !c.working }) {
+		t.Error("a worker has the session while its replies are held back")
+	}
+	replica.acknowledge(r.engine.Store.Position())
+	for _, line := range []string{"+OK", "*1", "$3", "key", "+PONG"} {
+		client.wantLine(line)
+	}
+}
+
+// TestNothingIsHeldForWhoIsGone: what is held back without end doesn't keep connections that are
+// closed.
+func TestNothingIsHeldForWhoIsGone(t *testing.T) {
+	r, replica := startSynchronous(t)
+	first, second, third := r.dialRaw(), r.dialRaw(), r.dialRaw()
+	for i, client := range []*rawClient{first, second, third} {
+		client.send("SET key value\r\n")
+		eventually(t, "the reply is held back", func() bool { return r.heldReplies() == i+1 })
+	}
+	first.reset()
+	eventually(t, "the first is gone", func() bool { return r.heldReplies() == 2 })
+	third.reset()
+	eventually(t, "the last is gone", func() bool { return r.heldReplies() == 1 })
+	replica.acknowledge(r.engine.Store.Position())
+	second.wantLine("+OK")
+}
+
+// heldReplies is how many replies wait for replicas.
+func (r *running) heldReplies() (count int) {
+	for _, reactor := range r.bothReactors() {
+		counted := make(chan int)
+		reactor.post(func() {
+			held := 0
+			for _, q := range reactor.awaited {
+				held += len(q.replies)
+			}
+			counted <- held
+		})
+		count += <-counted
+	}
+	return count
+}
+
+// TestStopEndsWaitsForLocks: a lock that a client waits for when the server stops is free for
+// workers.
+func TestStopEndsWaitsForLocks(t *testing.T) {
+	r := startServer(t)
+	const worker, another = 3, 4
+	stripe := r.engine.Store.Stripe(0, []byte("key"))
+	if r.engine.Locks.TryExclusive(stripe, worker) != lock.Acquired {
+		t.Fatal("somebody holds the lock")
+	}
+	r.dialRaw().send("SET key value\r\n")
+	eventually(t, "the request waits", func() bool { return r.sharedWaits() == 1 })
+	if err := r.Stop(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	r.engine.Locks.ReleaseExclusive(stripe, worker)
+	eventually(t, "the lock is free", func() bool { return r.engine.Locks.TryExclusive(stripe, another) == lock.Acquired })
+	r.engine.Locks.ReleaseExclusive(stripe, another)
+}
+
+// TestZonesAreNotShared: gnet writes to the memory of an address's zone when the connection is
+// gone.
+func TestZonesAreNotShared(t *testing.T) {
+	const zone = "eth0"
+	a := &net.TCPAddr{Zone: zone}
+	if ownZone(a); a.Zone != zone || unsafe.StringData(a.Zone) == unsafe.StringData(zone) {
+		t.Error("the zone is in memory that others have")
+	}
+}
