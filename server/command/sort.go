@@ -140,8 +140,9 @@ func sortElements(c *Invocation, mayStore bool) error {
 	if err != nil {
 		return err
 	}
-	if s.unsorted && source.Type == layout.Set && s.store != nil {
-		// What is stored must not depend on the order in which a set happens to be kept.
+	if s.unsorted && source.Type == layout.Set && (s.store != nil || c.InScript()) {
+		// What is stored, or what a script goes on with, must not depend on the order in which a
+		// set happens to be kept.
 		s.unsorted, s.by, s.order.Alpha, s.order.By = false, nil, true, false
 	}
 	if s.store == nil {
