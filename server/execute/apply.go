@@ -2,6 +2,7 @@ package execute
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,18 @@ type LogApplier struct {
 	batch   *Batch
 	session *Session
 	request Request
+}
+
+// configured is nil, or why what a log or a stream has next can't be applied: a database that the
+// configuration doesn't have is selected there, and the command may use it.
+func (c *Invocation) configured() error {
+	repeat, databases := &c.batch.repeat, c.Engine.Store.Databases()
+	if !repeat.applying || c.selected < databases || !c.Engine.ChangesData(c.Args) {
+		return nil
+	}
+	err := fmt.Errorf("database %d is selected, but only %d databases are configured", c.selected, databases)
+	repeat.failure = cmp.Or(repeat.failure, err)
+	return err
 }
 
 // errNotCarriedOut is a broken invariant: nothing that is in the log waits, or runs by itself.

@@ -378,7 +378,10 @@ func (b *Batch) call(c *Invocation, now int64, budget int) error {
 		b.running.readMore = true
 	}
 	database := c.selected
-	err := c.keepRunning()
+	err := c.configured()
+	if err == nil {
+		err = c.keepRunning()
+	}
 	if err == nil {
 		err = c.Command.Run(c)
 	}

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"slices"
 	"time"
 
 	"kedis/internal/resp"
@@ -38,8 +39,18 @@ type before struct {
 
 // begin makes the invocation ready to run, again if it has run before.
 func (c *Invocation) begin(now int64) {
-	c.selected, c.effected, c.redacted, c.shown, c.failure, c.told = c.Session.Database, false, 0, false, "", false
-	c.Now, c.DB = now, c.Txn.DB(c.selected)
+	c.effected, c.redacted, c.shown, c.failure, c.told = false, 0, false, "", false
+	c.Now = now
+	c.choose(c.Session.Database)
+}
+
+// choose makes a database the one that the command works in; one that isn't configured is none, and
+// the command doesn't run.
+func (c *Invocation) choose(number int) {
+	if c.selected, c.DB = number, (storage.DB{}); c.batch.repeat.applying && number >= c.Engine.Store.Databases() {
+		return
+	}
+	c.DB = c.Txn.DB(number)
 }
 
 // mark notes where the invocation begins.
@@ -134,7 +145,7 @@ func (c *Invocation) InDatabase(number int) storage.DB { return c.Txn.DB(number)
 // Select makes another database the selected one.
 func (c *Invocation) Select(number int) {
 	c.Session.SetDatabase(number)
-	c.selected, c.DB = number, c.Txn.DB(number)
+	c.choose(number)
 }
 
 // Applying reports whether the command is repeated from the log: time and chance have no part in
@@ -144,6 +155,11 @@ func (c *Invocation) Applying() bool { return c.Txn.Mode().Applying }
 // Nested reports whether the request runs inside of another one. What was done before it can't be
 // committed first, so it can't wait.
 func (c *Invocation) Nested() bool { return c.level > 0 }
+
+// InScript reports whether a script or a function has called the request.
+func (c *Invocation) InScript() bool {
+	return slices.ContainsFunc(c.batch.running.stack[:c.level], func(outer *Invocation) bool { return outer.Command.RunsScript })
+}
 
 // Alone reports whether the gate is closed for the command: nothing runs beside it.
 func (c *Invocation) Alone() bool { return c.batch.locks.reopen != nil }
