@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"kedis/internal/config"
+	"kedis/internal/durable"
 	"kedis/migrate"
 	"kedis/server/datadir"
 )
@@ -134,5 +135,8 @@ func writeWhole(name string, out io.Writer, write func(w io.Writer) error) (err 
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	return os.Rename(file.Name(), name)
+	if err = os.Rename(file.Name(), name); err != nil {
+		return err
+	}
+	return durable.SyncDirectory(filepath.Dir(name))
 }

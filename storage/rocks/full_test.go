@@ -22,7 +22,7 @@ func TestFullDisk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it fills disks")
 	}
-	for _, name := range []string{"Stays", "ComesAndGoes", "AtTheEnd", "StopsWrites", "HeldByCompactions"} {
+	for _, name := range []string{"Stays", "ComesAndGoes", "AtTheEnd", "StopsWrites", "HeldByCompactions", "AtACheckpoint"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			runOnSmallDisk(t, "TestInChildFullDisk"+name)
@@ -258,6 +258,34 @@ func TestInChildFullDiskAtTheEnd(t *testing.T) {
 	if _, err := Open(Options{Directory: d.Directory()}); !IsLocked(err) {
 		t.Errorf("opened once more: %v", err)
 	}
+}
+
+// TestInChildFullDiskAtACheckpoint: a checkpoint that has failed doesn't come when there is room.
+func TestInChildFullDiskAtACheckpoint(t *testing.T) {
+	disk, ballast := smallDisk(t)
+	var log strings.Builder
+	d := openOnSmallDisk(t, disk, &log)
+	f := d.Family(DefaultFamily)
+	put(t, d, f, "key", strings.Repeat("value", 1000))
+	fillDisk(t, ballast)
+	directory := filepath.Join(disk, "checkpoint")
+	if err := d.Checkpoint(directory); !IsNoSpace(err) {
+		t.Errorf("a checkpoint on a full disk: %v", err)
+	}
+	must(t, os.Remove(ballast))
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		err := d.Flush() // which comes behind the checkpoint's
+		if err == nil {
+			break
+		}
+		if !IsNoSpace(err) || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(directory); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the checkpoint is there: %v", err)
+	}
+	must(t, d.Close())
 }
 
 // TestInChildFullDiskHeldByCompactions has a flush wait for the room of a compaction that is given

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/linxGnu/grocksdb"
 )
@@ -45,12 +46,15 @@ func (d *DB) Checkpoint(directory string) error {
 	// RocksDB 7.8 leaves out of a checkpoint's own flush a family whose memtable was empty a moment
 	// ago, and so tears the batch that comes to it just then (facebook/rocksdb#11148). The flush of
 	// named families doesn't.
-	return d.exclusively("checkpoint", func() error {
-		if err := d.flush(); err != nil {
+	var givenUp atomic.Bool // while the flush waited for room
+	err := d.exclusively("checkpoint", func() error {
+		if err := d.flush(); err != nil || givenUp.Load() {
 			return err
 		}
 		return d.checkpoint(directory)
 	})
+	givenUp.Store(err != nil)
+	return err
 }
 
 // checkpoint needs d.structure to be held.
