@@ -343,7 +343,9 @@ func (b *Batch) attempt(c *Invocation, ranked bool, round int) Outcome {
 		b.txn.CountAtMost(0)
 	}
 	b.rememberView(c)
-	b.txn.KeepOrder(c.Session.worked.order)
+	if !b.plan.Walk { // nobody writes to what it reads before there is a view
+		b.txn.KeepOrder(c.Session.worked.order)
+	}
 	b.readFromView()
 	if !standsAlone(c.Session, c.Request) { // a half of what it does outside of the transaction would stay
 		b.unwanted = &c.Session.unwanted

@@ -207,6 +207,8 @@ func (s *Store) balance() {
 	limit := granted
 	if s.options.MostTreeBytes != nil && share > 0 {
 		limit = s.lend(memory, share, trees, granted)
+	} else {
+		s.order.lent.Store(0)
 	}
 	s.clean.records.SetLimit(limit)
 }

@@ -282,7 +282,7 @@ func checkBytes(t *testing.T, tree *Tree) {
 				visit(n.children[i])
 				continue
 			}
-			bytes += pieceBytes + n.pieces[i].block.Bytes()
+			bytes += pieceBytes + longer(n.borders[i]) + n.pieces[i].block.Bytes()
 			resident += n.pieces[i].block.Len()
 			pieces++
 		}
@@ -784,6 +784,43 @@ func TestCountsOfLargeEntries(t *testing.T) {
 		if counts := int64(tree.pieces * pieceBytes); counts > 6*trees.limit()/10 {
 			t.Errorf("learning %d: counts take %d bytes, of %d for all", learns, counts, trees.limit())
 		}
+	}
+}
+
+// TestLongBordersCount: who goes over long members in small steps has borders as long as they are,
+// which is memory like any other.
+func TestLongBordersCount(t *testing.T) {
+	const entries, length = 2000, 10 << 10
+	var trees Trees
+	trees.Init(func() int64 { return 512 << 10 })
+	var tree *Tree
+	member := func(i int) []byte { return fmt.Appendf(nil, "%0*d", length, i) }
+	for first := 0; first < entries; first += 10 {
+		at := member(first)
+		tree = trees.Of(modelID, false, entries) // another one when it was displaced
+		p := tree.Find(at, false)
+		var r Reading
+		r.Begin(tree, &p, at, false, Counts)
+		for i := range 10 {
+			r.Add(member(first+i), nil)
+		}
+		r.Stop()
+		checkBytes(t, tree)
+		trees.Reclaim()
+	}
+	borders := 0
+	var visit func(n *node)
+	visit = func(n *node) {
+		for _, border := range n.borders {
+			borders += len(border)
+		}
+		for _, child := range n.children {
+			visit(child)
+		}
+	}
+	visit(tree.root)
+	if int64(borders) > 2*trees.limit() {
+		t.Errorf("borders take %d bytes, of %d for all", borders, trees.limit())
 	}
 }
 

@@ -15,8 +15,9 @@ const (
 	// what nobody reads isn't worth the copies.
 	readHeat = 16
 
-	pieceBytes = 120 // of a piece besides its block: its part of the node, and a border
-	treeBytes  = 640
+	pieceBytes  = 120 // of a piece besides its block: its part of the node, and a short border
+	shortBorder = 36
+	treeBytes   = 640
 )
 
 // Vague is the count of a piece whose entries weren't counted.
@@ -35,6 +36,7 @@ type Tree struct {
 	largest  atomic.Int64 // of a known piece that is read as a whole
 	pieces   int
 	resident int    // entries in blocks
+	borders  int    // bytes by which borders are longer than short ones
 	bytes    int    // of everything
 	hand     []byte // where cooling goes on
 	coarse   []byte // where coarsening goes on; nil: it isn't under way
@@ -463,8 +465,12 @@ func (t *Tree) splitPiece(n *node, i int) {
 func (t *Tree) insertPiece(n *node, i int, border []byte) {
 	n.insert(i, border)
 	t.pieces++
-	t.add(pieceBytes)
+	t.borders += longer(border)
+	t.add(pieceBytes + longer(border))
 }
+
+// longer is by how many bytes a border is longer than a short one: it may be a whole member.
+func longer(border []byte) int { return max(len(border)-shortBorder, 0) }
 
 // joinPiece joins a piece that has become small with a neighbour in its leaf. Empty pieces are
 // joined with each other only: where nothing lives, nothing is to be read.
@@ -502,9 +508,11 @@ func (t *Tree) join(n *node, i int) {
 	t.setBlock(n, i, both)
 	t.setBlock(n, i+1, Block{})
 	n.known[i] += n.known[i+1]
+	border := longer(n.borders[i+1])
 	n.remove(i + 1)
 	t.pieces--
-	t.add(-pieceBytes)
+	t.borders -= border
+	t.add(-pieceBytes - border)
 }
 
 // Learn says which entries stand from lower on (nil: the first), before upper (nil: behind the

@@ -247,7 +247,7 @@ func (s *Trees) leftToEach() int64 {
 // give some.
 func (s *Trees) reclaimFrom(t *Tree, over int) {
 	t.mu.Lock()
-	gone, resident, size, counts := t.gone.Load(), t.resident, t.bytes, t.pieces*pieceBytes
+	gone, resident, size, counts := t.gone.Load(), t.resident, t.bytes, t.pieces*pieceBytes+t.borders
 	t.mu.Unlock()
 	used := t.used.Load()
 	switch {
