@@ -99,12 +99,13 @@ type cursor struct {
 	due   []Due // what was read and is still to be removed
 	busy  []Due // what somebody was using; its turn comes again with what is read next, or in the next round
 	more  int   // how many were due behind to, when that was counted; less what was read since
+	most  int   // how many the next step may take, since one has failed; 0: as many as it likes
 
 	waiting, oldest atomic.Int64 // for others: how many are due, and since when the first of them is (Unix ms, 0: none is)
 }
 
 func (p *cursor) reset() {
-	p.to, p.due, p.busy, p.more = Due{}, nil, nil, 0
+	p.to, p.due, p.busy, p.more, p.most = Due{}, nil, nil, 0, 0
 	p.publish()
 }
 
@@ -265,11 +266,16 @@ func (s *Sweeper) read(database int, p *cursor) (full, ok bool) {
 
 // step removes some of what was read; false when nothing can be removed now.
 func (s *Sweeper) step(ctx context.Context, database int, p *cursor) bool {
-	start := s.options.Now()
-	step, err := s.remover.Remove(database, p.due)
+	start, some := s.options.Now(), p.due
+	if p.most > 0 {
+		some = some[:min(p.most, len(some))]
+	}
+	step, err := s.remover.Remove(database, some)
 	if err != nil {
-		s.options.Failed(err)
-		return false
+		return s.stepFailed(p, len(some), err)
+	}
+	if p.most *= 2; p.most > readKeys {
+		p.most = 0
 	}
 	s.removed.Add(int64(step.Removed))
 	if p.due = p.due[step.Seen:]; len(step.Again) > 0 {
@@ -281,6 +287,18 @@ func (s *Sweeper) step(ctx context.Context, database int, p *cursor) bool {
 		s.rest(ctx, s.options.Now().Sub(start))
 	}
 	return step.Seen > 0
+}
+
+// stepFailed has the next step take half of what this one has taken, until it is one key, which is
+// passed over until all is read again. So a key that can't be read keeps no others.
+func (s *Sweeper) stepFailed(p *cursor, taken int, err error) (goOn bool) {
+	if taken > 1 {
+		p.most = taken / 2
+		return true
+	}
+	s.options.Failed(err)
+	p.due = p.due[1:]
+	return false
 }
 
 // rest leaves time to others after a step: nearly none when nobody was served since the last.

@@ -19,6 +19,7 @@ type keys struct {
 
 	steps []int           // the keys of each step
 	busy  map[string]bool // keys that somebody uses
+	bad   map[string]bool // keys that can't be read
 	after func()          // called at the end of each step
 }
 
@@ -57,6 +58,9 @@ func (k *keys) Remove(database int, due []Due) (Step, error) {
 	step := Step{Seen: min(len(due), stepKeys)}
 	gone := map[string]bool{}
 	for _, d := range due[:step.Seen] {
+		if k.bad[string(d.Key)] {
+			return Step{}, errors.New("it can't be read")
+		}
 		if k.busy[string(d.Key)] {
 			step.Busy = append(step.Busy, d)
 		} else {
@@ -294,5 +298,30 @@ func TestWhatIsLeftComesAgain(t *testing.T) {
 	s.Round(t.Context())
 	if len(k.databases[0]) > 0 || s.Removed() != 8 {
 		t.Errorf("%d are left, %d were removed", len(k.databases[0]), s.Removed())
+	}
+}
+
+// TestUnreadableKeys: keys that can't be read keep no others from being removed, and their turn
+// comes again.
+func TestUnreadableKeys(t *testing.T) {
+	now := time.UnixMilli(10_000)
+	k := &keys{databases: make([][]Due, 1), bad: map[string]bool{}}
+	for i := range 3 * stepKeys {
+		k.databases[0] = append(k.databases[0], Due{int64(i), fmt.Append(nil, i)})
+	}
+	for _, i := range []int{0, 1, stepKeys - 1, 2 * stepKeys, 3*stepKeys - 1} {
+		k.bad[fmt.Sprint(i)] = true
+	}
+	var failed error
+	s := sweeper(k, &now, &failed)
+	for range len(k.bad) + 1 {
+		s.Round(t.Context())
+	}
+	if failed == nil || len(k.databases[0]) != len(k.bad) {
+		t.Errorf("failure %v, %d keys are left, of which %d can't be read", failed, len(k.databases[0]), len(k.bad))
+	}
+	k.bad, now = nil, now.Add(2*startOver)
+	if s.Round(t.Context()); len(k.databases[0]) != 0 {
+		t.Errorf("%d keys are left that can be read again", len(k.databases[0]))
 	}
 }
