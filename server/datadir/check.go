@@ -51,6 +51,8 @@ func foreign(directory string, entry fs.DirEntry) (why string, err error) {
 	switch {
 	case entry.Name() == "CURRENT", strings.HasPrefix(entry.Name(), "MANIFEST-"), strings.HasSuffix(entry.Name(), ".sst"):
 		return rocksFiles(directory), nil
+	case entry.IsDir() && unreadable(path): // lost+found of a file system's root
+		return "", nil
 	case entry.IsDir() && exists(filepath.Join(path, "CURRENT")):
 		return fmt.Sprintf("it has the checkpoint %s in it: kedis restore --checkpoint %s NEWDIR makes a data directory of that", entry.Name(), path), nil
 	case entry.IsDir() && entry.Name() == "binlog":
@@ -95,6 +97,15 @@ func rocksFiles(directory string) string {
 		return fmt.Sprintf("it is the db directory of one: --dir %s serves that", filepath.Dir(absolute))
 	}
 	return fmt.Sprintf("it has RocksDB's files in it, as a checkpoint has: kedis restore --checkpoint %s NEWDIR makes a data directory of a checkpoint", directory)
+}
+
+// unreadable reports whether a directory is none that this user can have made.
+func unreadable(path string) bool {
+	directory, err := os.Open(path)
+	if err == nil {
+		err = directory.Close()
+	}
+	return errors.Is(err, fs.ErrPermission)
 }
 
 func exists(path string) bool {

@@ -13,7 +13,6 @@ import (
 
 	"kedis/internal/config"
 	"kedis/server/command"
-	"kedis/server/execute"
 )
 
 // ofSmallSegments is a configuration that keeps so much of the log.
@@ -48,15 +47,8 @@ func TestSnapshotLeavesTheLog(t *testing.T) {
 	if err := data.Recover(context.Background(), engine); err != nil {
 		t.Fatal(err)
 	}
-	batch, session := engine.NewBatch(0), engine.NewClient(execute.Nowhere{})
-	large := []byte(strings.Repeat("x", 400<<10))
 	for range 10 {
-		if outcome := batch.Execute(session, batch.Read(session, [][]byte{[]byte("set"), []byte("key"), large})); outcome != execute.Done {
-			t.Fatalf("the outcome is %d", outcome)
-		}
-		if err := batch.Commit(); err != nil {
-			t.Fatal(err)
-		}
+		write(t, engine, "set", "key", strings.Repeat("x", 400<<10))
 	}
 	engine.Stop()
 	if err := data.Close(); err != nil {

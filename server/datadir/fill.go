@@ -50,6 +50,12 @@ func NewFill(c *config.Config, logger hclog.Logger) (f *Fill, err error) {
 	if err := makeEmpty(directory); err != nil {
 		return nil, err
 	}
+	if directory, err = filepath.EvalSymlinks(directory); err != nil {
+		return nil, fmt.Errorf("datadir: %w", err)
+	}
+	if err := replaceable(directory); err != nil {
+		return nil, err
+	}
 	f = &Fill{config: c, logger: logger, directory: directory, working: directory + ".filling"}
 	if err := f.occupy(); err != nil {
 		return nil, err
@@ -70,6 +76,24 @@ func NewFill(c *config.Config, logger hclog.Logger) (f *Fill, err error) {
 	}
 	f.imported, err = f.data.Store.NewSortedImport(f.temporary(), fillRunBytes)
 	return f, err
+}
+
+// replaceable tries whether Finish can put another directory in the place of an empty one.
+func replaceable(directory string) error {
+	info, err := os.Stat(directory)
+	if err == nil {
+		err = os.Remove(directory)
+	}
+	if errors.Is(err, syscall.EBUSY) {
+		return fmt.Errorf("datadir: %s can't be replaced, as a mount point can't: name a directory in it", directory)
+	}
+	if err == nil {
+		err = os.Mkdir(directory, info.Mode().Perm())
+	}
+	if err != nil {
+		return fmt.Errorf("datadir: %w", err)
+	}
+	return nil
 }
 
 // occupy takes the working directory, and removes what a fill that was killed has left there.

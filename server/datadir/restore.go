@@ -151,7 +151,7 @@ func (d *Directory) replay(logDirectory string, to binlog.Range) error {
 	if to.To != 0 && to.To < from {
 		return fmt.Errorf("datadir: the checkpoint is already at position %d", from)
 	}
-	if to.To == from {
+	if to.To != 0 && to.To == from { // 0 is the log's end
 		return nil
 	}
 	engine := command.NewEngine(d.Store, d.config, nil, d.logger, 1)

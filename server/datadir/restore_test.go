@@ -1,9 +1,18 @@
 package datadir
 
 import (
+	"context"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
+
+	"github.com/hashicorp/go-hclog"
+
+	"kedis/binlog"
+	"kedis/server/command"
+	"kedis/server/execute"
 )
 
 // TestRestoredDataAreTheOwners: nobody but their owner can read the copies of a checkpoint that
@@ -20,5 +29,68 @@ func TestRestoredDataAreTheOwners(t *testing.T) {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v; want %v", path, info.Mode(), err, want)
 		}
+	}
+}
+
+// TestRestoreFromPositionZero applies a log to a checkpoint of data to which nothing was written
+// yet but by an import.
+func TestRestoreFromPositionZero(t *testing.T) {
+	directory := filled(t)
+	checkpoint := checkpointOf(t, directory)
+	options := configured(t, directory)
+	data, err := Open(options, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := command.NewEngine(data.Store, options, data, hclog.NewNullLogger(), 1)
+	if err := data.Recover(context.Background(), engine); err != nil {
+		t.Fatal(err)
+	}
+	write(t, engine, "set", "later", "value")
+	log := data.Store.LogDirectory()
+	engine.Stop()
+	if err := data.Close(); err != nil {
+		t.Fatal(err)
+	}
+	restored := filepath.Join(t.TempDir(), "data")
+	logs := filepath.Join(directory, "binlog", strconv.Itoa(int(log)))
+	if reached, err := Restore(configured(t, restored), checkpoint, logs, binlog.Range{}, hclog.NewNullLogger()); err != nil || reached == 0 {
+		t.Fatalf("restored to position %d: %v", reached, err)
+	}
+	if keys, err := opened(t, restored); err != nil || keys != manifestKeys+1 {
+		t.Errorf("%d keys: %v", keys, err)
+	}
+}
+
+// write executes a request.
+func write(t *testing.T, engine *execute.Engine, words ...string) {
+	t.Helper()
+	args := make([][]byte, len(words))
+	for i, word := range words {
+		args[i] = []byte(word)
+	}
+	batch, session := engine.NewBatch(0), engine.NewClient(execute.Nowhere{})
+	if outcome := batch.Execute(session, batch.Read(session, args)); outcome != execute.Done {
+		t.Fatalf("the outcome is %d", outcome)
+	}
+	if err := batch.Commit(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFillRefusesMountPoints: a fill refuses at once what it couldn't replace at the end.
+func TestFillRefusesMountPoints(t *testing.T) {
+	if err := replaceable("/proc"); err == nil || !strings.Contains(err.Error(), "mount point") {
+		t.Errorf("/proc: %v", err)
+	}
+	directory := t.TempDir()
+	if err := os.Chmod(directory, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := replaceable(directory); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(directory); err != nil || info.Mode().Perm() != 0o750 {
+		t.Errorf("the directory is now %v: %v", info, err)
 	}
 }
