@@ -194,11 +194,10 @@ func serveDirectory(c *config.Config, supervisor *supervisor, logger hclog.Logge
 	if err != nil {
 		return errors.Join(err, data.Close())
 	}
-	removePIDFile, err := writePIDFile(c.PIDFile.Get())
-	if err != nil {
-		return errors.Join(err, stopProfiles(), data.Close())
-	}
-	return errors.Join(serveData(c, data, supervisor, stopper, logger), removePIDFile(), stopProfiles())
+	removePIDFile := writePIDFile(c.PIDFile.Get(), logger)
+	err = serveData(c, data, supervisor, stopper, logger)
+	removePIDFile()
+	return errors.Join(err, stopProfiles())
 }
 
 // collectOften has garbage collected when a quarter of the memory in use is garbage, if GOGC
@@ -378,20 +377,21 @@ func (v *service) begin(ctx, sweeping context.Context) error {
 	return nil
 }
 
-// writePIDFile writes the process id to a file, if one is named, and returns what removes it.
-func writePIDFile(name string) (remove func() error, err error) {
+// writePIDFile writes the process id to a file, if one is named, and returns what removes it. As in
+// Redis, a server without its file is better than none.
+func writePIDFile(name string, logger hclog.Logger) (remove func()) {
 	if name == "" {
-		return func() error { return nil }, nil
+		return func() {}
 	}
 	if err := os.WriteFile(name, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644); err != nil {
-		return nil, fmt.Errorf("pidfile: %w", err)
+		logger.Warn("the pidfile isn't written", "error", err)
+		return func() {}
 	}
-	return func() error {
+	return func() {
 		if err := os.Remove(name); err != nil {
-			return fmt.Errorf("pidfile: %w", err)
+			logger.Warn("the pidfile isn't removed", "error", err)
 		}
-		return nil
-	}, nil
+	}
 }
 
 // newSweeper makes what removes expired keys, fields, or what is left of consumers in the

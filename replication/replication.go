@@ -153,7 +153,7 @@ func (n *Node) TakeRole() error {
 	if to != nil {
 		n.follow(*to)
 	}
-	n.Config.OnRewrite(n.followFile)
+	n.Config.OnRewrite("replicaof", n.followFile)
 	n.Config.OnChange("min-replicas-max-lag", func() error {
 		n.change(n.countGood)
 		return nil

@@ -91,11 +91,10 @@ func (n *Node) saveRole(to *target) error {
 
 // followFile notes what the configuration says of the role since it was written anew: the next
 // start has to tell whether somebody has changed it after the role was set.
-func (n *Node) followFile() error {
+func (n *Node) followFile(written string) error {
 	n.roles.Lock()
 	defer n.roles.Unlock()
-	text := strings.Join(n.Config.ReplicaOf.Get(), " ")
-	n.configured = &text
+	n.configured = &written
 	if n.link == nil {
 		return n.saveRole(nil)
 	}

@@ -165,7 +165,7 @@ type Config struct {
 	renames renames
 
 	mu        sync.Mutex // held while options change; hooks run under it
-	onRewrite []func() error
+	onRewrite []rewriteHook
 	groups    []group
 	names     []entry // of all options, aliases included, in the table's order
 	file      string  // absolute path of the configuration file, or empty
@@ -584,5 +584,6 @@ func (c *Config) SetFlag(name, value string) error {
 	if err := give(value); err != nil {
 		return fmt.Errorf("--%s: %w", name, err)
 	}
+	o.flagged = true
 	return nil
 }

@@ -239,13 +239,14 @@ func TestMissingFile(t *testing.T) {
 }
 
 func TestInclude(t *testing.T) {
-	path := writeFile(t, "hz 20\ninclude conf.d/*.conf\ntimeout 3\ninclude none-*.conf\n")
+	path := writeFile(t, "hz 20\ninclude conf.d/*.conf\ninclude conf.d/.[a-z]*.conf\ntimeout 3\ninclude none-*.conf\n")
 	dir := filepath.Dir(path)
 	if err := os.Mkdir(filepath.Join(dir, "conf.d"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for name, content := range map[string]string{
 		"conf.d/1.conf": "hz 30\ntimeout 9\ninclude ../more.conf", "conf.d/2.conf": "hz 40", "more.conf": "port 1",
+		"conf.d/.#2.conf": "rubbish", "conf.d/.hidden.conf": "databases 3",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
@@ -255,8 +256,8 @@ func TestInclude(t *testing.T) {
 	if err := c.Load(path); err != nil {
 		t.Fatal(err)
 	}
-	if c.HZ.Get() != 40 || c.Timeout.Get() != 3 || c.Port.Get() != 1 {
-		t.Errorf("hz %d, timeout %d, port %d", c.HZ.Get(), c.Timeout.Get(), c.Port.Get())
+	if c.HZ.Get() != 40 || c.Timeout.Get() != 3 || c.Port.Get() != 1 || c.Databases.Get() != 3 {
+		t.Errorf("hz %d, timeout %d, port %d, databases %d", c.HZ.Get(), c.Timeout.Get(), c.Port.Get(), c.Databases.Get())
 	}
 }
 

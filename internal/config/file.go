@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -105,6 +106,7 @@ func (l *loader) include(words []string, from string) error {
 		if paths, err = filepath.Glob(pattern); err != nil {
 			return fmt.Errorf("include: %w", err)
 		}
+		paths = slices.DeleteFunc(paths, func(path string) bool { return hidden(path) && !hidden(pattern) })
 	}
 	for _, path := range paths {
 		if l.files == mostFiles {
@@ -116,6 +118,9 @@ func (l *loader) include(words []string, from string) error {
 	}
 	return nil
 }
+
+// hidden reports whether a file is one that glob(3) takes only where the pattern begins so, too.
+func hidden(path string) bool { return strings.HasPrefix(filepath.Base(path), ".") }
 
 // setWords sets the option from the words of a line. As in Redis, none are the end of what former
 // lines have gathered: save is save "".

@@ -28,6 +28,7 @@ type option struct {
 	refers   bool // CONFIG SET runs the hooks for the same value, too
 	gathers  bool // lines of a file add to each other
 	given    bool // in the file or as a flag
+	flagged  bool // as a flag, which goes before the file
 
 	// Lines of the kind of which there may be many, of users and of renamed commands, are given
 	// word by word. They are nothing that CONFIG GET and SET know.

@@ -90,3 +90,17 @@ func ReadSecret(path string) (string, error) {
 // isSupplied reports whether the value is a password from outside of the configuration, which
 // Rewrite leaves there.
 func (o *option) isSupplied() bool { return o.supplied != "" && o.String() == o.supplied }
+
+// leaveSecretFiles names no file any more for passwords that were changed since they were read from
+// there. It is called before the configuration is written, which says them from then on.
+func (c *Config) leaveSecretFiles() error {
+	for o := range c.options() {
+		if o.file == nil || o.supplied == "" || o.isSupplied() {
+			continue
+		}
+		if err := c.lookup(o.name + secretFileSuffix).set(""); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -129,7 +129,7 @@ func (c *Config) process() []*option {
 			"How many databases there are; SELECT takes the numbers from 0."),
 		row("pidfile", &c.PIDFile, anyText("a path, or nothing"), "", atStart,
 			`A file to write the process id to; it is removed at a clean end. Nothing is written when it is
-			empty.`),
+			empty; where it can't be written the log says so.`),
 		row("daemonize", &c.Daemonize, yesNo(), "no", atStart,
 			`Run in the background: the command returns as soon as clients are accepted, or with the error that kept the
 			server from it. Without a logfile the log goes nowhere then.`),

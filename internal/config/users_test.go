@@ -58,6 +58,16 @@ func TestRewriteUsersOfAnInclude(t *testing.T) {
 	}
 }
 
+// TestRewriteWithoutUserOfAnInclude: the last user of an included file, who is gone, would come back.
+func TestRewriteWithoutUserOfAnInclude(t *testing.T) {
+	text := "include " + writeFile(t, "user alice on\n") + "\n"
+	c, path := loaded(t, text)
+	c.KeepUsers(func() []string { return nil })
+	if err := c.Rewrite(); err == nil || !strings.Contains(err.Error(), "an included file has lines of user") || readFile(t, path) != text {
+		t.Errorf("%v; the file is %q", err, readFile(t, path))
+	}
+}
+
 // TestRewriteQuotesRules: patterns may hold quotes, and there may be a great many of them.
 func TestRewriteQuotesRules(t *testing.T) {
 	for _, rules := range []string{`on ~"a" ~it's ~\x00 +@all`, "on" + strings.Repeat(" ~abcdefghi", 200_000)} {

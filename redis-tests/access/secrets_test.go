@@ -92,6 +92,26 @@ func TestPasswordsFromOutside(t *testing.T) {
 	if content, err := os.ReadFile(configuration); err != nil || !strings.Contains(string(content), `requirepass "other"`) {
 		t.Errorf("with a password that was set the configuration is\n%s (%v)", content, err)
 	}
+	for _, password := range []string{"other", ""} {
+		again, err := program.Start(t.TempDir())
+		if err != nil {
+			t.Fatalf("a start with the password %q, which was written: %v", password, err)
+		}
+		words := []string{"config", "get", "requirepass"}
+		admin := again.MustDial(t)
+		if password != "" {
+			must(t, admin, "auth", password)
+		}
+		if got := must(t, admin, words...).String(); got != fmt.Sprintf("[%q %q]", "requirepass", password) {
+			t.Errorf("started with %s", got)
+		}
+		must(t, admin, "config", "set", "requirepass", "", "masterauth", "")
+		must(t, admin, "config", "rewrite")
+		if got := must(t, admin, "config", "get", "masterauth").String(); got != `["masterauth" ""]` {
+			t.Errorf("%s", got)
+		}
+		launch.End(t, again)
+	}
 	binary, err := launch.Binary()
 	if err != nil {
 		t.Fatal(err)

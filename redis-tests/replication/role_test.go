@@ -306,6 +306,33 @@ func TestConfiguredRole(t *testing.T) {
 	restarted(first)
 }
 
+// TestRoleBesideAFlag: what was set at run time wins over a flag of every start, though the file is
+// written anew meanwhile.
+func TestRoleBesideAFlag(t *testing.T) {
+	program := launch.MustUnderTest(t)
+	first := launch.ForTest(t, program)
+	directory := t.TempDir()
+	file := filepath.Join(directory, "kedis.conf")
+	write(t, file, "hz 10\n")
+	program.Line = append(slices.Clone(program.Line), file)
+	server, err := program.Start(directory, "--replicaof", fmt.Sprintf("127.0.0.1 %d", first.Port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { launch.End(t, server) }()
+	converge(t, first, server)
+	c := server.MustDial(t)
+	do(t, c, "REPLICAOF", "NO", "ONE")
+	do(t, c, "CONFIG", "REWRITE")
+	server.Kill()
+	if server, err = server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	if role := info(t, server, "role"); role != "master" {
+		t.Errorf("the server is a %s", role)
+	}
+}
+
 // TestUserOfPrimary follows a Redis as a user that may do nothing else.
 func TestUserOfPrimary(t *testing.T) {
 	primary := launch.ForTest(t, launch.MustOracle(t), "--repl-diskless-sync-delay", "0")
