@@ -58,7 +58,8 @@ func TestRewriteUsersOfAnInclude(t *testing.T) {
 	}
 }
 
-// TestRewriteWithoutUserOfAnInclude: the last user of an included file, who is gone, would come back.
+// TestRewriteWithoutUserOfAnInclude: the last user of an included file, who is gone, would come
+// back.
 func TestRewriteWithoutUserOfAnInclude(t *testing.T) {
 	text := "include " + writeFile(t, "user alice on\n") + "\n"
 	c, path := loaded(t, text)
