@@ -2,7 +2,11 @@ package command
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
 
 	"kedis/server/execute"
 )
@@ -65,5 +69,90 @@ func TestReadOnlyScriptsSeeOneMoment(t *testing.T) {
 		other.Batch.Clear()
 		other.Session.Reply.Reset()
 		other.Do("srem", "set", line)
+	}
+}
+
+// TestReadOnlyScriptsInExecHoldUpNobody: EXEC of a script that only reads, and goes on for ever,
+// reads a view as the script by itself does.
+func TestReadOnlyScriptsInExecHoldUpNobody(t *testing.T) {
+	e, _ := newTestEngine(t)
+	c, other := newTestClient(t, e), newTestClient(t, e)
+	other.Do("set", "key", "1")
+	c.Do("multi")
+	c.Do("eval_ro", "while true do redis.call('get', 'key') end", "0")
+	exec := c.Batch.Read(c.Session, words("exec"))
+	c.Batch.Tick()
+	if outcome := c.Batch.Execute(c.Session, exec); outcome != execute.Waiting {
+		t.Fatalf("EXEC: the outcome is %d", outcome)
+	}
+	if err := c.Batch.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	c.Batch.Clear()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		e.Work(c.Session, exec)
+	}()
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(other.Do("info", "commandstats"), "cmdstat_get:"); {
+		if time.Now().After(deadline) {
+			t.Fatal("the script doesn't run")
+		}
+	}
+	other.Batch.Tick()
+	if outcome := other.Batch.Execute(other.Session, other.Batch.Read(other.Session, words("set", "key", "2"))); outcome != execute.Done {
+		t.Errorf("SET: the outcome is %d", outcome)
+	}
+	if err := other.Batch.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	other.Batch.Clear()
+	other.Session.Reply.Reset()
+	if reply := other.Do("script", "kill"); reply != "+OK\r\n" {
+		t.Errorf("SCRIPT KILL: %s", reply)
+	}
+	<-ended
+}
+
+// TestReplacedFunctionsArePaused: a function that is replaced by one that writes, while a call is
+// queued, waits for the end of a pause.
+func TestReplacedFunctionsArePaused(t *testing.T) {
+	e, _ := newTestEngine(t)
+	c, other := newTestClient(t, e), newTestClient(t, e)
+	const head = "#!lua name=l\nredis.register_function{function_name='f', "
+	other.Do("function", "load", head+"callback=function() return 1 end, flags={'no-writes'}}")
+	c.Do("multi")
+	c.Do("fcall", "f", "1", "key")
+	other.Do("function", "load", "replace", head+"callback=function(keys) return redis.call('set', keys[1], 'v') end}")
+	other.Do("client", "pause", "1000000", "write")
+	c.Batch.Tick()
+	if outcome := c.Batch.Execute(c.Session, c.Batch.Read(c.Session, words("exec"))); outcome != execute.Waiting || c.Session.Wait().Cause != execute.ForPause {
+		t.Errorf("EXEC: the outcome is %d: %s", outcome, c.Session.Reply.Bytes())
+	}
+	other.Do("client", "unpause")
+}
+
+// TestScriptsDontPileUp: what a script says, and publishes, is bounded as what it writes.
+func TestScriptsDontPileUp(t *testing.T) {
+	e, _ := newTestEngine(t)
+	var said strings.Builder
+	e.Logger = hclog.New(&hclog.LoggerOptions{Output: &said, Level: hclog.Info})
+	c, listener := newTestClient(t, e), newTestClient(t, e)
+	listener.Do("subscribe", "channel")
+	c.Set("script-write-limit", "1000")
+	if reply := c.Do("eval", "for i = 1, 2000 do redis.call('publish', 'channel', 'message') end", "0"); !strings.Contains(reply, "script-write-limit") {
+		t.Errorf("2000 messages: %s", reply)
+	}
+	if reply := c.Do("eval", "for i = 1, 1000 do redis.call('publish', 'channel', 'message') end return 1", "0"); reply != ":1\r\n" {
+		t.Errorf("1000 messages: %s", reply)
+	}
+	reply := c.Do("eval", "for i = 1, 1500 do redis.log(redis.LOG_NOTICE, 'line ' .. i) redis.log(redis.LOG_DEBUG, 'nothing') end "+
+		"for i = 1, 2000 do redis.call('publish', 'channel', 'message') end --"+strings.Repeat("x", longText), "0") // on a worker, which takes it back
+	if lines := strings.Count(said.String(), "line "); !strings.HasPrefix(reply, "-") || lines != 1024 || strings.Contains(said.String(), "nothing") {
+		t.Errorf("%s: %d lines are in the log", reply, lines)
+	}
+	said.Reset()
+	if c.Do("eval", "for i = 1, 1500 do redis.log(redis.LOG_NOTICE, 'line ' .. i) end", "0"); strings.Count(said.String(), "line ") != 1500 {
+		t.Errorf("%d lines are in the log", strings.Count(said.String(), "line "))
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"kedis/internal/number"
 	"kedis/internal/resp"
 	"kedis/server/execute"
@@ -39,6 +41,7 @@ type scriptRun struct {
 	longest  int   // of the replies and the requests' words, in bytes
 	err      error // what has ended the run
 	long     *longScript
+	log      func(level int, message string) // nil: it has said nothing
 }
 
 // admit refuses a program that may do more than can be done now, in Redis's order. One that doesn't
@@ -257,7 +260,7 @@ func (r *scriptRun) Call(words [][]byte, protocol int) (reply []byte, ok bool) {
 		}
 		return nil, false
 	}
-	if most := r.c.Engine.Config.ScriptWriteLimit.Get(); most > 0 && int64(r.c.Written()) > most {
+	if most := r.c.Engine.Config.ScriptWriteLimit.Get(); most > 0 && int64(r.c.Written()+r.c.Deferred()) > most {
 		r.err = Errorf("ERR the script has written more than %d records (script-write-limit); nothing of it is kept", most)
 		return nil, false
 	}
@@ -293,26 +296,85 @@ func (r *scriptRun) May(words [][]byte) (may, known bool) {
 	return known && r.c.MayCall(request), known
 }
 
-// Log writes what a script has to say, when what it did is committed.
-func (r *scriptRun) Log(level int, message string) { logOf(r.c)(level, message) }
-
-// logOf returns what writes to the server's log, when what was done is committed.
-func logOf(c *Invocation) func(level int, message string) {
-	logger := c.Engine.Logger
-	return func(level int, message string) {
-		c.AfterCommit(func() {
-			switch level {
-			case 0:
-				logger.Trace(message)
-			case 1:
-				logger.Debug(message)
-			case 2:
-				logger.Info(message)
-			default:
-				logger.Warn(message)
-			}
-		})
+// Log writes what a script has to say.
+func (r *scriptRun) Log(level int, message string) {
+	if r.log == nil {
+		r.log = logOf(r.c)
 	}
+	r.log(level, message)
+}
+
+// logOf returns what writes to the server's log, when what was done is committed: a script that is
+// taken back runs again. One that goes on for long, on a worker, and says more than is worth
+// keeping until then says it at once.
+func logOf(c *Invocation) func(level int, message string) {
+	l := &scriptLog{logger: c.Engine.Logger, brief: c.OnReactor()}
+	return func(level int, message string) {
+		if !l.logs(level) {
+			return
+		}
+		if !l.kept {
+			c.AfterCommit(l.write)
+		}
+		l.kept = true
+		l.add(level, message)
+	}
+}
+
+// Of what a script says so much is kept.
+const (
+	mostScriptLines = 1024
+	mostScriptSaid  = 1 << 20
+)
+
+// scriptLog keeps what a script says.
+type scriptLog struct {
+	logger hclog.Logger
+	lines  []scriptLine
+	bytes  int
+	kept   bool // until the commit
+	brief  bool // it may say little, since it has little time
+}
+
+type scriptLine struct {
+	level   int
+	message string
+}
+
+// logs reports whether the log takes a level.
+func (l *scriptLog) logs(level int) bool {
+	switch level {
+	case 0:
+		return l.logger.IsTrace()
+	case 1:
+		return l.logger.IsDebug()
+	case 2:
+		return l.logger.IsInfo()
+	}
+	return l.logger.IsWarn()
+}
+
+func (l *scriptLog) add(level int, message string) {
+	l.lines, l.bytes = append(l.lines, scriptLine{level, message}), l.bytes+len(message)
+	if !l.brief && (len(l.lines) >= mostScriptLines || l.bytes >= mostScriptSaid) {
+		l.write()
+	}
+}
+
+func (l *scriptLog) write() {
+	for _, line := range l.lines {
+		switch line.level {
+		case 0:
+			l.logger.Trace(line.message)
+		case 1:
+			l.logger.Debug(line.message)
+		case 2:
+			l.logger.Info(line.message)
+		default:
+			l.logger.Warn(line.message)
+		}
+	}
+	l.lines, l.bytes = nil, 0
 }
 
 // longScripts are the scripts and functions that workers run.

@@ -105,6 +105,11 @@ func (c *Invocation) AfterCommit(f func()) {
 	outbox.after = append(outbox.after, afterCommit{f, c.Txn.Notifications().Len()})
 }
 
+// Deferred is how much of the command waits for the commit, such as messages that it has published.
+func (c *Invocation) Deferred() int {
+	return len(c.batch.running.outbox.after) - c.before.outbox.after
+}
+
 // ChangeLibraries notes what the libraries of functions are from here on in the transaction: the
 // family that has them says what that is.
 func (c *Invocation) ChangeLibraries(libraries any) { c.batch.running.outbox.libraries = libraries }

@@ -111,7 +111,9 @@ func (e *Engine) holds(s *Session, r *Request) bool {
 	case PauseWrites:
 		flags := e.flagsOf(r)
 		if r.Command.RunsQueue {
-			flags |= s.Transaction.flags
+			for _, queued := range s.Transaction.Queue { // not Transaction.flags: a function may have been replaced since
+				flags |= e.flagsOf(queued)
+			}
 		}
 		return flags&(Write|MayReplicate) != 0
 	case PauseEverything:

@@ -61,14 +61,18 @@ func PlanExec(c *Invocation, p *Plan) error {
 	if !s.Transaction.Active || s.Transaction.Aborted {
 		return nil
 	}
-	database := s.Database
+	database, reads := s.Database, false
 	p.Worker = p.Worker || len(s.Transaction.Queue) > longQueue
 	for _, r := range s.Transaction.Queue {
 		r.locate(c.Engine.Store, database)
 		p.add(r)
+		reads = reads || r.Command.RunsScript && r.Command.Flags&ReadOnly != 0
 		if n, ok := selectedBy(r); ok && n < int64(c.Engine.Store.Databases()) {
 			database = int(n)
 		}
+	}
+	if reads && !p.Writes && !c.OnReactor() {
+		p.Walk = true // what a script reads needn't be declared: it reads from a view
 	}
 	for i := range s.entries {
 		w := &s.entries[i].watchedKey // the rest may change until the keys are locked
