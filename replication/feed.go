@@ -123,14 +123,22 @@ func (f *feed) timeout() time.Duration {
 	return time.Duration(f.node.Config.ReplTimeout.Get()) * time.Second
 }
 
-// write sends bytes; a replica that takes none for too long is lost.
-func (f *feed) Write(b []byte) (int, error) {
-	if err := f.conn.SetWriteDeadline(time.Now().Add(f.timeout())); err != nil {
-		return 0, err
+// atOnce is how many bytes a replica has to take within repl-timeout.
+const atOnce = 64 << 10
+
+// Write sends bytes; a replica that takes none for too long is lost. One that is slow isn't,
+// however much there is to send.
+func (f *feed) Write(b []byte) (sent int, err error) {
+	for len(b) > 0 && err == nil {
+		if err = f.conn.SetWriteDeadline(time.Now().Add(f.timeout())); err != nil {
+			break
+		}
+		var n int
+		n, err = f.conn.Write(b[:min(len(b), atOnce)])
+		f.node.counters.sent.Add(int64(n))
+		sent, b = sent+n, b[n:]
 	}
-	n, err := f.conn.Write(b)
-	f.node.counters.sent.Add(int64(n))
-	return n, err
+	return sent, err
 }
 
 // run sends a snapshot if need be, and then the stream.

@@ -84,11 +84,6 @@ func (l *link) loader() (load func(*storage.Import) (database int, err error), e
 	return func(to *storage.Import) (int, error) { return l.load(body, to) }, nil
 }
 
-// longestString is the most that a string of a snapshot may have.
-func (l *link) longestString() int {
-	return int(min(l.node.Config.ProtoMaxBulkLen.Get(), 1<<31-1))
-}
-
 // databaseOf reads the number of a database.
 func (l *link) databaseOf(word []byte) (int, error) {
 	n, ok := number.ParseInt(word)
@@ -120,7 +115,7 @@ func (c counted) Read(p []byte) (int, error) {
 // load reads a snapshot into an import, and returns the database that the stream behind it has
 // selected.
 func (l *link) load(body io.Reader, to *storage.Import) (database int, err error) {
-	file, err := rdb.NewReader(body, l.longestString())
+	file, err := rdb.NewReader(body, storage.MaxStringBytes) // whatever this server lets its clients write
 	if err != nil {
 		return 0, err
 	}

@@ -33,7 +33,7 @@ type commandLoader struct {
 // has selected.
 func (l *link) loadCommands(to *storage.Import) (database int, err error) {
 	c := &commandLoader{link: l, to: to}
-	c.decoder.MaxString = l.longestString()
+	c.decoder.MaxString = storage.MaxStringBytes
 	for {
 		args, err := c.request()
 		if err != nil {

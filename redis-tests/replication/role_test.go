@@ -333,6 +333,26 @@ func TestRoleBesideAFlag(t *testing.T) {
 	}
 }
 
+// TestLongerThanClientsMayWrite: what a replica lets its own clients write bounds nothing that its
+// primary has.
+func TestLongerThanClientsMayWrite(t *testing.T) {
+	for name, program := range map[string]launch.Program{"Kedis": launch.MustUnderTest(t), "Redis": launch.MustOracle(t)} {
+		t.Run(name, func(t *testing.T) {
+			primary := launch.ForTest(t, program)
+			replica := launch.ForTest(t, launch.MustUnderTest(t), "--proto-max-bulk-len", "1mb")
+			c := primary.MustDial(t)
+			large := strings.Repeat("x", 3<<20)
+			do(t, c, "SET", "string", large)
+			do(t, c, "HSET", "hash", "field", large)
+			do(t, c, "RPUSH", "list", large, "b")
+			do(t, replica.MustDial(t), "REPLICAOF", "127.0.0.1", strconv.Itoa(primary.Port))
+			converge(t, primary, replica)
+			do(t, c, "APPEND", "string", large)
+			converge(t, primary, replica)
+		})
+	}
+}
+
 // TestUserOfPrimary follows a Redis as a user that may do nothing else.
 func TestUserOfPrimary(t *testing.T) {
 	primary := launch.ForTest(t, launch.MustOracle(t), "--repl-diskless-sync-delay", "0")

@@ -16,7 +16,7 @@ import (
 // used by one goroutine at a time. The zero value is ready for use.
 type Decoder struct {
 	// MaxString is how long a string may be, be it an element, a value or a whole packed
-	// collection, in bytes, at most 2 GiB. 0 means DefaultMaxString.
+	// collection, in bytes. 0 means DefaultMaxString.
 	MaxString int
 
 	src       source
@@ -487,7 +487,7 @@ func (d *Decoder) compressedSizes() (compressed, size uint64, err error) {
 }
 
 func (d *Decoder) checkSize(n uint64) error {
-	limit := uint64(min(d.MaxString, math.MaxInt32))
+	limit := uint64(d.MaxString)
 	if limit == 0 {
 		limit = DefaultMaxString
 	}
