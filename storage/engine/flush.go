@@ -485,11 +485,15 @@ func (s *Store) maintain() {
 	var l lags // zero: what recovery applies is persisted soon, or the next start would apply it again
 	persisting := trouble{logger: s.logger, doing: "persisting"}
 	tidying := trouble{logger: s.logger, doing: "tidying up"}
+	rest := rest{since: time.Now()}
 	for s.pause(time.Second) {
 		persisting.note(s.persistWhenDue(&l), time.Now())
 		s.flusher.slim(time.Now())
 		s.balance()
 		s.clean.records.Shrink()
+		if eagerly, tell := rest.compactsEagerly(s.positions.visible.Load(), time.Now()); tell && s.db().CompactEagerly(eagerly) != nil {
+			rest.failed() // there may be no room on RocksDB's disk
+		}
 		if err := s.cleanUp(); !errors.Is(err, errClosing) {
 			tidying.note(err, time.Now())
 		}

@@ -24,6 +24,7 @@ type Family struct {
 	handle *grocksdb.ColumnFamilyHandle
 	gone   atomic.Bool  // the family was dropped or the database closed: c and handle are freed
 	inUse  atomic.Int64 // iterators that are open on it
+	eager  bool         // CompactEagerly; guarded by DB.structure
 }
 
 func newFamily(d *DB, handle *grocksdb.ColumnFamilyHandle) (*Family, error) {

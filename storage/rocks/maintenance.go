@@ -113,6 +113,43 @@ func (d *DB) compactStep(f *Family, from, to []byte) error {
 	})
 }
 
+const (
+	collected      = 4 // tables on level 0 that RocksDB compacts
+	collectedIdle  = 2 // eagerly
+	eagerlyRewrote = 4 // bytes of the level below that are worth a byte of level 0
+)
+
+// CompactEagerly has RocksDB compact what is on level 0 though little has collected there, and what
+// comes later, until it is called with false: fewer tables are left to read in. It is for times in
+// which nothing is written. A family in which that would rewrite much for little is left alone.
+func (d *DB) CompactEagerly(eagerly bool) error {
+	return d.exclusively("set options", func() error {
+		for _, f := range d.all() {
+			tables := collected
+			if eagerly {
+				tables = collectedIdle
+			}
+			if f.eager == eagerly || eagerly && !d.worthCompacting(f) {
+				continue
+			}
+			if err := d.setFamily(f, map[string]string{"level0_file_num_compaction_trigger": strconv.Itoa(tables)}); err != nil {
+				return err
+			}
+			f.eager = eagerly
+		}
+		return nil
+	})
+}
+
+// worthCompacting reports whether a family has tables on level 0 to be compacted, beside those of
+// the level that they would go to.
+func (d *DB) worthCompacting(f *Family) bool {
+	now := d.collectedIn(f)
+	return now.tables >= collectedIdle && now.below <= eagerlyRewrote*now.bytes
+}
+
+func (d *DB) collectedIn(f *Family) C.rocks_collected { return C.rocks_family_collected(d.c, f.c) }
+
 // DeleteFiles deletes the tables, other than those that were flushed and not compacted yet, that
 // have only keys from from up to and without to. Snapshots lose them too, and what was deleted from
 // such a range may come back: it is for keys that nobody reads any more.

@@ -200,9 +200,8 @@ func (p *parts) setLevels(o *Options) {
 	p.options.SetTargetFileSizeBase(uint64(o.TargetFileBytes))
 	// What comes collects on level 0 until it is worth being compacted, into a level that is no
 	// larger.
-	const files = 4
-	p.options.SetMaxBytesForLevelBase(uint64(max(files*max(o.WriteBufferBytes, o.TablesBytes), 256<<20)))
-	p.options.SetLevel0FileNumCompactionTrigger(files)
+	p.options.SetMaxBytesForLevelBase(uint64(max(collected*max(o.WriteBufferBytes, o.TablesBytes), 256<<20)))
+	p.options.SetLevel0FileNumCompactionTrigger(collected)
 	// Writers slow down long before they would have to stop.
 	p.options.SetLevel0SlowdownWritesTrigger(20)
 	p.options.SetLevel0StopWritesTrigger(48)

@@ -784,3 +784,47 @@ func flip(t *testing.T, path string) {
 	data[len(data)/2] ^= 0x55
 	must(t, os.WriteFile(path, data, 0o600))
 }
+
+// TestCompactEagerly: few tables are compacted only when that is asked for, and only where it
+// doesn't rewrite much for little.
+func TestCompactEagerly(t *testing.T) {
+	d := openAt(t, t.TempDir())
+	f, large := create(t, d, "f"), create(t, d, "large")
+	tables := func(f *Family) int { return int(d.collectedIn(f).tables) }
+	random := rand.New(rand.NewPCG(1, 2))
+	noise := make([]byte, 100<<10)
+	for i := range noise {
+		noise[i] = byte(random.Uint32())
+	}
+	put(t, d, large, "a", string(noise), "z", string(noise))
+	must(t, d.Flush())
+	must(t, d.Compact(t.Context(), large))
+	for _, family := range []*Family{f, large} {
+		for range collectedIdle {
+			put(t, d, family, "a", "1", "z", "2")
+			must(t, d.Flush())
+		}
+	}
+	if tables(f) != collectedIdle {
+		t.Fatalf("%d tables were compacted though nobody asked", tables(f))
+	}
+	must(t, d.CompactEagerly(true))
+	for deadline := time.Now().Add(30 * time.Second); tables(f) > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d tables are left", tables(f))
+		}
+	}
+	if tables(large) != collectedIdle {
+		t.Errorf("%d tables are left where it isn't worth it", tables(large))
+	}
+	wantValue(t, d, f, nil, "z", "2")
+	must(t, d.CompactEagerly(false))
+	for range collectedIdle {
+		put(t, d, f, "a", "3")
+		must(t, d.Flush())
+	}
+	if tables(f) != collectedIdle {
+		t.Errorf("%d tables: they are still compacted eagerly", tables(f))
+	}
+	must(t, d.Close())
+}

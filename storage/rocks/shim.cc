@@ -440,6 +440,21 @@ rocks_status rocks_delete_files(rocks_db *db, rocks_family *family, const char *
   return report(rocksdb::DeleteFilesInRange(real(db), real(family), &begin, &end, false));
 }
 
+rocks_collected rocks_family_collected(rocks_db *db, rocks_family *family) {
+  rocksdb::ColumnFamilyMetaData metadata;
+  real(db)->GetColumnFamilyMetaData(real(family), &metadata);
+  rocks_collected collected = {};
+  for (const rocksdb::LevelMetaData &level : metadata.levels) {
+    if (level.level == 0) {
+      collected.tables = level.files.size();
+      collected.bytes = level.size;
+    } else if (collected.below == 0) {
+      collected.below = level.size;
+    }
+  }
+  return collected;
+}
+
 // ---- options and counters ----
 
 rocks_status rocks_set_options(rocks_db *db, const char *options, size_t length) {

@@ -134,6 +134,12 @@ rocks_status rocks_compact(rocks_db *db, rocks_family *family, const char *from,
 rocks_status rocks_delete_files(rocks_db *db, rocks_family *family, const char *from, size_t from_length, const char *to,
                                 size_t to_length);
 
+// What has collected on level 0 of a family, and the bytes of the level that it would be compacted into.
+typedef struct {
+  uint64_t tables, bytes, below;
+} rocks_collected;
+rocks_collected rocks_family_collected(rocks_db *db, rocks_family *family);
+
 // Changes options of the database, given as "name=value;name=value".
 rocks_status rocks_set_options(rocks_db *db, const char *options, size_t length);
 void rocks_set_rate(rocks_db *db, int64_t bytes_per_second);
