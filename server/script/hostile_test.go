@@ -146,6 +146,8 @@ func TestLongStepsInCEnd(t *testing.T) {
 		`return loadstring(string.rep("a=1 ", 5e6))`,
 		`return #string.rep("x", 5e8)`,
 		`return redis.call("lrange", "l", 0, -1)`,
+		`return ("a"):rep(1e3):find("%f[" .. ("b"):rep(1e5) .. "]")`,
+		`return ("a"):rep(1e3):find("[" .. ("b"):rep(1e5) .. "]")`,
 	} {
 		state, err := script.Open(script.Options{Memory: 2 << 30})
 		if err != nil {
@@ -180,6 +182,12 @@ var large = []string{
 	`local co = coroutine.wrap(function() local s = ("x"):rep(1e6) for i = 1, 9 do local b = s .. i end end) co()`,
 	`local s = ("x"):rep(1e5) local p, q = s .. 1, s .. 2 for i = 1, 1000 do local b = p < q end`,
 	`local s = ("x"):rep(1e6) for i = 1, 9 do pcall(function() return s .. i end) end`,
+	`return ("a"):rep(1e5):find("$")`,
+	`return ("a"):find(("%f[%w]"):rep(1e4))`,
+	`return ("a"):rep(1900):find("^(a*)" .. ("%1"):rep(2000))`,
+	`local s = ("a"):rep(1000) for i = 1, 100 do s:find("b.") end`,
+	`local s = ("a"):rep(1000) for i = 1, 100 do for w in s:gmatch("b") do end end`,
+	`local s = ("a"):rep(1000) for i = 1, 100 do s:gsub("b", "") end`,
 }
 
 // TestLargeStepsArePolled: a run of few instructions is looked at when it has moved much. The first

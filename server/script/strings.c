@@ -22,13 +22,22 @@ struct match {
 	lua_State *L;
 	const char *begin, *end;
 	int captures, depth;
-	unsigned steps;
+	size_t steps; // since the last poll
 	struct capture capture[LUA_MAXCAPTURES];
 };
 
-static void step(struct match *m) {
-	if (++m->steps % STEPS_PER_POLL == 0)
+static void step(struct match *m, size_t count) {
+	m->steps += count;
+	if (m->steps >= STEPS_PER_POLL) {
+		m->steps = 0;
 		poll_run(m->L);
+	}
+}
+
+// note_steps counts what is left of the steps as bytes: so many short matches are polled, too.
+static void note_steps(struct match *m) {
+	note_bytes(m->L, m->steps * (BYTES_PER_POLL / STEPS_PER_POLL));
+	m->steps = 0;
 }
 
 static int in_class(int c, int letter) {
@@ -92,15 +101,20 @@ static int in_set(int c, const char *set, const char *last) {
 	return !found;
 }
 
-static int fits(struct match *m, const char *s, const char *p, const char *behind) {
-	step(m);
+// set_steps is how many more steps it takes to find the end of a set, and a character in it: it may
+// be as long as a text.
+static size_t set_steps(const char *set, const char *behind) { return (size_t)(behind - set) / 16; }
+
+// fits is inline since it is called for each byte.
+static inline int fits(struct match *m, const char *s, const char *p, const char *behind) {
+	step(m, 1);
 	if (s >= m->end)
 		return 0;
 	int c = (unsigned char)*s;
 	switch (*p) {
 	case '.': return 1;
 	case '%': return in_class(c, (unsigned char)p[1]);
-	case '[': return in_set(c, p, behind - 1);
+	case '[': step(m, set_steps(p, behind)); return in_set(c, p, behind - 1);
 	default: return (unsigned char)*p == c;
 	}
 }
@@ -114,7 +128,7 @@ static const char *match_balanced(struct match *m, const char *s, const char *p)
 		return NULL;
 	int open = 1;
 	while (++s < m->end) {
-		step(m);
+		step(m, 1);
 		if (*s == p[1]) {
 			if (--open == 0)
 				return s + 1;
@@ -178,12 +192,14 @@ static const char *match_again(struct match *m, const char *s, int digit) {
 	if (number < 0 || number >= m->captures || m->capture[number].length == OPEN)
 		luaL_error(m->L, "invalid capture index");
 	ptrdiff_t length = m->capture[number].length;
-	if (length < 0 || m->end - s < length || memcmp(m->capture[number].start, s, (size_t)length) != 0)
+	if (length < 0 || m->end - s < length)
 		return NULL;
-	return s + length;
+	step(m, 1 + (size_t)length / 1024);
+	return memcmp(m->capture[number].start, s, (size_t)length) == 0 ? s + length : NULL;
 }
 
 static int at_frontier(struct match *m, const char *s, const char *p, const char *behind) {
+	step(m, 1 + set_steps(p, behind));
 	int before = s == m->begin ? 0 : (unsigned char)s[-1];
 	int next = s == m->end ? 0 : (unsigned char)*s;
 	return !in_set(before, p, behind - 1) && in_set(next, p, behind - 1);
@@ -265,6 +281,22 @@ static const char *match_here(struct match *m, const char *s, const char *p) {
 	return end;
 }
 
+// attempt matches a pattern at s, anew.
+static const char *attempt(struct match *m, const char *s, const char *p) {
+	step(m, 1);
+	m->captures = m->depth = 0;
+	return match_here(m, s, p);
+}
+
+// search finds the first match at *s or behind it. It moves *s there, and returns where it ends.
+static const char *search(struct match *m, const char **s, const char *p, int anchored) {
+	const char *end = attempt(m, *s, p);
+	while (end == NULL && !anchored && *s < m->end)
+		end = attempt(m, ++*s, p);
+	note_steps(m);
+	return end;
+}
+
 static void push_capture(struct match *m, int number, const char *s, const char *end) {
 	if (number >= m->captures) {
 		if (number != 0)
@@ -320,19 +352,16 @@ static int find_or_match(lua_State *L, int find) {
 	struct match m = {.L = L, .begin = s, .end = s + length};
 	int anchored = *p == '^';
 	const char *at = s + start;
-	do {
-		m.captures = m.depth = 0;
-		const char *end = match_here(&m, at, p + anchored);
-		if (end == NULL)
-			continue;
-		if (!find)
-			return push_captures(&m, at, end);
-		lua_pushinteger(L, at - s + 1);
-		lua_pushinteger(L, end - s);
-		return push_captures(&m, NULL, NULL) + 2;
-	} while (at++ < m.end && !anchored);
-	lua_pushnil(L);
-	return 1;
+	const char *end = search(&m, &at, p + anchored, anchored);
+	if (end == NULL) {
+		lua_pushnil(L);
+		return 1;
+	}
+	if (!find)
+		return push_captures(&m, at, end);
+	lua_pushinteger(L, at - s + 1);
+	lua_pushinteger(L, end - s);
+	return push_captures(&m, NULL, NULL) + 2;
 }
 
 static int string_find(lua_State *L) { return find_or_match(L, 1); }
@@ -343,16 +372,13 @@ static int next_match(lua_State *L) {
 	size_t length;
 	const char *s = lua_tolstring(L, lua_upvalueindex(1), &length), *p = lua_tostring(L, lua_upvalueindex(2));
 	struct match m = {.L = L, .begin = s, .end = s + length};
-	for (const char *at = s + lua_tointeger(L, lua_upvalueindex(3)); at <= m.end; at++) {
-		m.captures = m.depth = 0;
-		const char *end = match_here(&m, at, p);
-		if (end == NULL)
-			continue;
-		lua_pushinteger(L, (end == at ? end + 1 : end) - s);
-		lua_replace(L, lua_upvalueindex(3));
-		return push_captures(&m, at, end);
-	}
-	return 0;
+	const char *at = s + lua_tointeger(L, lua_upvalueindex(3));
+	const char *end = at <= m.end ? search(&m, &at, p, 0) : NULL;
+	if (end == NULL)
+		return 0;
+	lua_pushinteger(L, (end == at ? end + 1 : end) - s);
+	lua_replace(L, lua_upvalueindex(3));
+	return push_captures(&m, at, end);
 }
 
 static int string_gmatch(lua_State *L) {
@@ -423,8 +449,7 @@ static int string_gsub(lua_State *L) {
 	luaL_Buffer b;
 	luaL_buffinit(L, &b);
 	while (count < most) {
-		m.captures = m.depth = 0;
-		const char *end = match_here(&m, s, p + anchored);
+		const char *end = attempt(&m, s, p + anchored);
 		if (end != NULL) {
 			count++;
 			add_match(&m, &b, s, end);
@@ -438,6 +463,7 @@ static int string_gsub(lua_State *L) {
 		if (anchored)
 			break;
 	}
+	note_steps(&m);
 	luaL_addlstring(&b, s, (size_t)(m.end - s));
 	luaL_pushresult(&b);
 	lua_pushinteger(L, count);
