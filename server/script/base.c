@@ -183,9 +183,11 @@ static int base_collectgarbage(lua_State *L) {
 		return 1;
 	case LUA_GCSTEP:
 		lua_pushboolean(L, lua_gc(L, LUA_GCSTEP, size));
+		poll_run(L);
 		return 1;
 	case LUA_GCCOLLECT:
 		lua_pushnumber(L, lua_gc(L, LUA_GCCOLLECT, 0));
+		poll_run(L); // it has visited all that there is
 		return 1;
 	case LUA_GCSETPAUSE:
 	case LUA_GCSETSTEPMUL:

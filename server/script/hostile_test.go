@@ -148,6 +148,11 @@ func TestLongStepsInCEnd(t *testing.T) {
 		`return redis.call("lrange", "l", 0, -1)`,
 		`return ("a"):rep(1e3):find("%f[" .. ("b"):rep(1e5) .. "]")`,
 		`return ("a"):rep(1e3):find("[" .. ("b"):rep(1e5) .. "]")`,
+		`for i = 1, 500 do collectgarbage() end`,
+		`for i = 1, 500 do collectgarbage("step", 1e6) end`,
+		`local t = {} for i = 1, 1000 do t[i] = "" end for i = 1, 1000 do table.concat(t) end`,
+		`local t = {("x"):rep(4000):byte(1, -1)} for i = 1, 1000 do table.insert(t, 1, i) end`,
+		`local t = {("x"):rep(4000):byte(1, -1)} for i = 1, 1000 do table.remove(t, 1) end`,
 	} {
 		state, err := script.Open(script.Options{Memory: 2 << 30})
 		if err != nil {

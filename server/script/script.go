@@ -8,7 +8,7 @@
 //	interpreter.c   a state, its memory, its time, its globals; how a run begins and ends
 //	base.c          basic functions that respect protected tables and the end of a run
 //	strings.c       find, match, gmatch, gsub and rep, which can be interrupted
-//	tables.c        insert, remove and sort, likewise
+//	tables.c        insert, remove, concat and sort, likewise
 //	random.c        math.random with Redis's generator
 //	convert.c       RESP to Lua and back
 //	redis.c         the table redis

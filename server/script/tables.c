@@ -1,6 +1,10 @@
 // The functions of tables that may run for long or write to a table, with the results of Lua 5.1.
 #include "interpreter.h"
 
+// An element that is moved counts as so many bytes, and one that is added to a text, which takes
+// longer. They are noted beforehand, and long loops are polled, too.
+enum { MOVED_BYTES = 16, ADDED_BYTES = 64, ELEMENTS_PER_POLL = 64 << 10 };
+
 static int table_insert(lua_State *L) {
 	luaL_checktype(L, 1, LUA_TTABLE);
 	int behind = (int)lua_objlen(L, 1) + 1;
@@ -12,10 +16,11 @@ static int table_insert(lua_State *L) {
 		at = luaL_checkint(L, 2);
 		if (at > behind)
 			behind = at;
+		note_bytes(L, (size_t)((ptrdiff_t)behind - at) * MOVED_BYTES);
 		for (int i = behind; i > at; i--) {
 			lua_rawgeti(L, 1, i - 1);
 			lua_rawseti(L, 1, i);
-			if (i % 65536 == 0)
+			if (i % ELEMENTS_PER_POLL == 0)
 				poll_run(L);
 		}
 		break;
@@ -34,15 +39,45 @@ static int table_remove(lua_State *L) {
 	int at = luaL_optint(L, 2, last);
 	if (at < 1 || at > last)
 		return 0;
+	note_bytes(L, (size_t)(last - at) * MOVED_BYTES);
 	lua_rawgeti(L, 1, at);
 	for (; at < last; at++) {
 		lua_rawgeti(L, 1, at + 1);
 		lua_rawseti(L, 1, at);
-		if (at % 65536 == 0)
+		if (at % ELEMENTS_PER_POLL == 0)
 			poll_run(L);
 	}
 	lua_pushnil(L);
 	lua_rawseti(L, 1, last);
+	return 1;
+}
+
+static void add_element(lua_State *L, luaL_Buffer *b, int at) {
+	lua_rawgeti(L, 1, at);
+	if (!lua_isstring(L, -1))
+		luaL_error(L, "invalid value (%s) at index %d in table for 'concat'", luaL_typename(L, -1), at);
+	luaL_addvalue(b);
+}
+
+// table_concat is polled since it takes no memory for empty texts, however many they are.
+static int table_concat(lua_State *L) {
+	size_t length;
+	const char *between = luaL_optlstring(L, 2, "", &length);
+	luaL_checktype(L, 1, LUA_TTABLE);
+	ptrdiff_t first = luaL_optint(L, 3, 1);
+	ptrdiff_t last = lua_isnoneornil(L, 4) ? (ptrdiff_t)lua_objlen(L, 1) : luaL_checkint(L, 4);
+	luaL_Buffer text;
+	luaL_buffinit(L, &text);
+	if (first <= last)
+		note_bytes(L, (size_t)(last - first + 1) * ADDED_BYTES);
+	for (ptrdiff_t i = first; i <= last; i++) {
+		if (i > first)
+			luaL_addlstring(&text, between, length);
+		add_element(L, &text, (int)i);
+		if (i % ELEMENTS_PER_POLL == 0)
+			poll_run(L);
+	}
+	luaL_pushresult(&text);
 	return 1;
 }
 
@@ -155,7 +190,8 @@ static int table_sort(lua_State *L) {
 }
 
 void open_tables(lua_State *L) {
-	static const luaL_Reg functions[] = {{"insert", table_insert}, {"remove", table_remove}, {"sort", table_sort}, {NULL, NULL}};
+	static const luaL_Reg functions[] = {{"insert", table_insert}, {"remove", table_remove}, {"concat", table_concat},
+		{"sort", table_sort}, {NULL, NULL}};
 	lua_getglobal(L, "table");
 	luaL_register(L, NULL, functions);
 	lua_pop(L, 1);
