@@ -216,9 +216,11 @@ func TestLargeStepsArePolled(t *testing.T) {
 type killing struct {
 	noHost
 	state *script.State
+	calls *int
 }
 
 func (h killing) Call([][]byte, int) ([]byte, bool) {
+	*h.calls++
 	h.state.Kill()
 	return []byte("+OK\r\n"), true
 }
@@ -235,11 +237,24 @@ func TestKillEndsLargeSteps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		result := state.Run(killing{state: state}, &script.Run{Script: compiled, Protocol: 2})
+		result := state.Run(killing{state: state, calls: new(int)}, &script.Run{Script: compiled, Protocol: 2})
 		if result.End != script.Killed || result.Line != 2 || result.Source != "@user_script" {
 			t.Errorf("%s: end %v at %s:%d", program, result.End, result.Source, result.Line)
 		}
 		checkHonest(t, state, program)
+	}
+}
+
+// TestKilledRunCallsNothingMore: a call may take long, and a loop of calls has few instructions.
+func TestKilledRunCallsNothingMore(t *testing.T) {
+	state, calls := open(t), 0
+	compiled, err := state.Compile("calls", []byte("for i = 1, 100 do pcall(redis.call, 'PING') end"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	result := state.Run(killing{state: state, calls: &calls}, &script.Run{Script: compiled, Protocol: 2})
+	if result.End != script.Killed || calls != 1 {
+		t.Errorf("end %v after %d calls", result.End, calls)
 	}
 }
 

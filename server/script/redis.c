@@ -58,6 +58,8 @@ static const char *add_words(lua_State *L, struct bytes *b) {
 static int call(lua_State *L, int raises) {
 	struct interpreter *in = interpreter_of(L);
 	end_if_ending(L);
+	if (atomic_load_explicit(&in->kill, memory_order_relaxed))
+		poll_run(L); // a call may take long, and a loop of them has few instructions
 	const char *wrong = add_words(L, &in->output);
 	if (wrong != NULL) {
 		push_error(L, wrong);
