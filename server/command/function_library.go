@@ -240,12 +240,9 @@ func (f *functions) ready(l *library, within time.Duration) (*script.State, erro
 		return nil, err
 	}
 	if !state.Loaded(l.number) {
-		if _, err := state.Load(loadingHost{}, l.number, l.body, within); err != nil {
+		if err := l.loadInto(state, within); err != nil {
 			f.giveUp(l, state)
-			if errors.Is(err, script.ErrLoadLate) {
-				return nil, err
-			}
-			return nil, loadError(err)
+			return nil, err
 		}
 	}
 	if l.pinned {
@@ -255,6 +252,19 @@ func (f *functions) ready(l *library, within time.Duration) (*script.State, erro
 		l.own.Store(state)
 	}
 	return state, nil
+}
+
+// loadInto loads the library. If there isn't as much time as it likes, there is none to compile a
+// long text.
+func (l *library) loadInto(state *script.State, within time.Duration) error {
+	if within > 0 && len(l.body) > longText {
+		return script.ErrLoadLate
+	}
+	_, err := state.Load(loadingHost{}, l.number, l.body, within)
+	if err == nil || errors.Is(err, script.ErrLoadLate) {
+		return err
+	}
+	return loadError(err)
 }
 
 func (f *functions) interpreter(l *library) (*script.State, error) {

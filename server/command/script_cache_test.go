@@ -30,6 +30,34 @@ func TestLoadBesideEvaluationStays(t *testing.T) {
 	}
 }
 
+// TestLongTextsAreCompiledByWorkers: a reactor runs them where they were compiled before.
+func TestLongTextsAreCompiledByWorkers(t *testing.T) {
+	e, _ := newTestEngine(t)
+	c := newTestClient(t, e)
+	comment := "--" + strings.Repeat("x", longText) + "\n"
+	digits := scriptDigest([]byte(comment + "return 1"))
+	c.Do("script", "load", comment+"return 1")
+	c.Do("function", "load", "#!lua name=a\n"+comment+"redis.register_function('shared', function() return 1 end)")
+	c.Do("function", "load", "#!lua name=b\n"+comment+"local n = 0 redis.register_function('pinned', function() n = n + 1 return 1 end)")
+	for _, request := range [][]string{{"evalsha", string(digits[:]), "0"}, {"fcall", "shared", "0"}, {"fcall", "pinned", "0"}} {
+		pool := keptBy(e).scripts.pool
+		used, err := pool.Get() // so that another one is made
+		if err != nil {
+			t.Fatal(err)
+		}
+		for run, want := range []int64{1, 0} {
+			before := e.Statistics.Offloads.Load()
+			if reply := c.Do(request...); reply != ":1\r\n" {
+				t.Errorf("%q: %q", request, reply)
+			}
+			if workers := e.Statistics.Offloads.Load() - before; workers != want {
+				t.Errorf("%q: workers ran it %d times in run %d, want %d", request, workers, run, want)
+			}
+		}
+		pool.Put(used)
+	}
+}
+
 // TestReadOnlyScriptsSeeOneMoment: a script that goes to a worker reads of a key that it has not
 // declared what was committed, though others are writing to it.
 func TestReadOnlyScriptsSeeOneMoment(t *testing.T) {

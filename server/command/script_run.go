@@ -159,6 +159,10 @@ func (r *scriptRun) prepare(what *script.Run) (*script.State, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.c.OnReactor() && len(r.script.text) > longText && !state.Compiled(r.script.name) {
+		r.giveBack(state) // EVALSHA was planned without a look at the text
+		return nil, r.c.Offload()
+	}
 	if what.Script, err = state.Compile(r.script.name, r.script.text); err != nil {
 		r.giveBack(state)
 		return nil, compileError(err)

@@ -104,6 +104,12 @@ type CompileError string
 
 func (e CompileError) Error() string { return string(e) }
 
+// Compiled reports whether a script is ready to run.
+func (s *State) Compiled(sha string) bool {
+	_, compiled := s.compiled[sha]
+	return compiled
+}
+
 // Compile makes a script ready to run, if it isn't.
 func (s *State) Compile(sha string, source []byte) (Script, error) {
 	if script, known := s.compiled[sha]; known {
