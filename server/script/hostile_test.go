@@ -187,6 +187,7 @@ var large = []string{
 	`local co = coroutine.wrap(function() local s = ("x"):rep(1e6) for i = 1, 9 do local b = s .. i end end) co()`,
 	`local s = ("x"):rep(1e5) local p, q = s .. 1, s .. 2 for i = 1, 1000 do local b = p < q end`,
 	`local s = ("x"):rep(1e6) for i = 1, 9 do pcall(function() return s .. i end) end`,
+	fmt.Sprintf(`local p, q = "%[1]s1", "%[1]s2" for i = 1, 1000 do local b = p < q end`, strings.Repeat("x", 1e5)),
 	`return ("a"):rep(1e5):find("$")`,
 	`return ("a"):find(("%f[%w]"):rep(1e4))`,
 	`return ("a"):rep(1900):find("^(a*)" .. ("%1"):rep(2000))`,
@@ -206,9 +207,24 @@ func TestLargeStepsArePolled(t *testing.T) {
 			t.Fatal(err)
 		}
 		if result := state.Run(host, &script.Run{Script: compiled, Protocol: 3, Within: 1}); result.End != script.Late {
-			t.Errorf("%s: end %v %.100q", program, result.End, result.Output)
+			t.Errorf("%.100s: end %v %.100q", program, result.End, result.Output)
 		}
 		checkHonest(t, state, program)
+	}
+}
+
+// TestLongLiteralsOfLibrariesCount: also when something else has run in the state since it was
+// loaded.
+func TestLongLiteralsOfLibrariesCount(t *testing.T) {
+	state, text := open(t), strings.Repeat("x", 1e5)
+	source := fmt.Sprintf(`redis.register_function("f", function()
+		local p, q = "%[1]s1", "%[1]s2" for i = 1, 1000 do local b = p < q end end)`, text)
+	if _, err := state.Load(noHost{}, 1, []byte(source), 0); err != nil {
+		t.Fatal(err)
+	}
+	checkHonest(t, state, "loading")
+	if result := state.Run(noHost{}, &script.Run{Library: 1, Protocol: 2, Within: 1}); result.End != script.Late {
+		t.Errorf("end %v %.100q", result.End, result.Output)
 	}
 }
 

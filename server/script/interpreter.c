@@ -467,6 +467,7 @@ static int call(struct interpreter *in, int function, void *argument, int64_t wi
 
 int interpreter_compile(struct interpreter *in, const char *source, size_t length, int *reference) {
 	struct source s = {source, length, "@user_script", LUA_NOREF};
+	in->largest = 0;
 	int end = call(in, COMPILER, &s, 0, 0);
 	*reference = s.reference;
 	return end;
@@ -475,6 +476,7 @@ int interpreter_compile(struct interpreter *in, const char *source, size_t lengt
 int interpreter_load(struct interpreter *in, const char *source, size_t length, int64_t within, int *compiled) {
 	struct source s = {source, length, "@user_function", LUA_NOREF};
 	in->registered.length = 0;
+	in->largest = 0;
 	int end = call(in, COMPILER, &s, 0, 0);
 	*compiled = end == END_DONE;
 	if (end != END_DONE)
@@ -496,8 +498,10 @@ void interpreter_forget(struct interpreter *in, int reference) {
 // retained is how much memory for words and replies is kept between two runs.
 enum { RETAINED = 64 << 10 };
 
-int interpreter_run(struct interpreter *in, int function, int registered, const char *words, size_t keys, size_t arguments, int client,
-	int64_t within) {
+// interpreter_run runs a function. literals is what compiling it, or loading its library, has left
+// as the largest text.
+int interpreter_run(struct interpreter *in, int function, int registered, size_t literals, const char *words, size_t keys, size_t arguments,
+	int client, int64_t within) {
 	struct run r = {function, registered, words, keys, arguments};
 	if (in->input.capacity > RETAINED)
 		release(in, &in->input);
@@ -508,6 +512,8 @@ int interpreter_run(struct interpreter *in, int function, int registered, const 
 	size_t reached = registered ? in->used : 0; // what a library keeps
 	if (in->largest > reached)
 		in->largest = reached;
+	if (in->largest < literals)
+		in->largest = literals;
 	in->client = client;
 	in->protocol = 2;
 	seed_random(in);

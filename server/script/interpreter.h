@@ -81,8 +81,8 @@ void interpreter_close(struct interpreter *in);
 int interpreter_compile(struct interpreter *in, const char *source, size_t length, int *reference);
 int interpreter_load(struct interpreter *in, const char *source, size_t length, int64_t within, int *compiled);
 void interpreter_forget(struct interpreter *in, int reference);
-int interpreter_run(struct interpreter *in, int function, int registered, const char *words, size_t keys, size_t arguments, int client,
-	int64_t within);
+int interpreter_run(struct interpreter *in, int function, int registered, size_t literals, const char *words, size_t keys, size_t arguments,
+	int client, int64_t within);
 int interpreter_snapshot(struct interpreter *in, int function);
 int interpreter_restore(struct interpreter *in);
 void interpreter_kill(struct interpreter *in);

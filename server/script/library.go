@@ -41,6 +41,12 @@ func (e RegisterError) Error() string { return string(e) }
 // ErrLoadLate is returned by Load for a source that runs for too long.
 const ErrLoadLate = RegisterError("ERR FUNCTION LOAD timeout")
 
+// library is what a state has made of one.
+type library struct {
+	functions []C.int  // references
+	literals  C.size_t // the longest text that its source has or makes, if it is long
+}
+
 // Loaded reports whether a library is loaded.
 func (s *State) Loaded(library uint64) bool {
 	_, loaded := s.loaded[library]
@@ -48,9 +54,9 @@ func (s *State) Loaded(library uint64) bool {
 }
 
 // Load runs the source of a library, and makes the functions that it registers ready to run under
-// the library's number. within is how long that may take; 0 is as long as it likes. Errors:
+// the number of the library. within is how long that may take; 0 is as long as it likes. Errors:
 // CompileError, RegisterError.
-func (s *State) Load(host Host, library uint64, source []byte, within time.Duration) ([]Function, error) {
+func (s *State) Load(host Host, number uint64, source []byte, within time.Duration) ([]Function, error) {
 	s.host = host
 	var compiled C.int
 	end := End(C.interpreter_load(s.c, chars(source), C.size_t(len(source)), C.int64_t(within), &compiled))
@@ -58,7 +64,7 @@ func (s *State) Load(host Host, library uint64, source []byte, within time.Durat
 	functions, references := s.registered()
 	switch {
 	case end == Done:
-		s.loaded[library] = references
+		s.loaded[number] = library{references, s.c.largest}
 		return functions, nil
 	case compiled == 0:
 		return nil, CompileError(s.output())
@@ -95,7 +101,7 @@ func (s *State) registered() (functions []Function, references []C.int) {
 // Snapshot notes what a function of a library that was loaded finds of what it keeps, for Restore,
 // until it is called again. It returns false if that is too much.
 func (s *State) Snapshot(library uint64, function int) bool {
-	return C.interpreter_snapshot(s.c, s.loaded[library][function]) != 0
+	return C.interpreter_snapshot(s.c, s.loaded[library].functions[function]) != 0
 }
 
 // Restore has the function find again what it found when Snapshot was called. It returns false if
@@ -104,7 +110,7 @@ func (s *State) Restore() bool { return C.interpreter_restore(s.c) != 0 }
 
 // Unload forgets a library.
 func (s *State) Unload(library uint64) {
-	for _, reference := range s.loaded[library] {
+	for _, reference := range s.loaded[library].functions {
 		C.interpreter_forget(s.c, reference)
 	}
 	delete(s.loaded, library)

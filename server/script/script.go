@@ -56,7 +56,7 @@ type State struct {
 	c        *C.struct_interpreter
 	handle   cgo.Handle
 	compiled map[string]Script  // by SHA
-	loaded   map[uint64][]C.int // libraries by their numbers: their functions
+	loaded   map[uint64]library // by their numbers
 	epoch    uint64             // see Pool
 
 	host     Host
@@ -66,7 +66,10 @@ type State struct {
 }
 
 // Script is one that a state has compiled; it holds for that state only.
-type Script C.int
+type Script struct {
+	reference C.int
+	literals  C.size_t // the longest one, if it is long
+}
 
 // Options are what the states of a server have in common.
 type Options struct {
@@ -79,7 +82,7 @@ var errNoMemory = errors.New("script: no memory for an interpreter")
 
 // Open makes a state.
 func Open(o Options) (*State, error) {
-	s := &State{compiled: map[string]Script{}, loaded: map[uint64][]C.int{}}
+	s := &State{compiled: map[string]Script{}, loaded: map[uint64]library{}}
 	s.handle = cgo.NewHandle(s)
 	version := C.CString(o.Version)
 	defer C.free(unsafe.Pointer(version))
@@ -117,16 +120,17 @@ func (s *State) Compile(sha string, source []byte) (Script, error) {
 	}
 	var reference C.int
 	if C.interpreter_compile(s.c, chars(source), C.size_t(len(source)), &reference) != C.END_DONE {
-		return 0, CompileError(s.output())
+		return Script{}, CompileError(s.output())
 	}
-	s.compiled[sha] = Script(reference)
-	return Script(reference), nil
+	script := Script{reference, min(s.c.largest, C.size_t(len(source)))}
+	s.compiled[sha] = script
+	return script, nil
 }
 
 // forgetAll forgets the scripts and the libraries.
 func (s *State) forgetAll() {
 	for sha, script := range s.compiled {
-		C.interpreter_forget(s.c, C.int(script))
+		C.interpreter_forget(s.c, script.reference)
 		delete(s.compiled, sha)
 	}
 	for library := range s.loaded {
@@ -161,7 +165,7 @@ type Result struct {
 
 // Run is what a script is run with.
 type Run struct {
-	Script          Script // 0: a function is run
+	Script          Script // none: a function is run
 	Library         uint64
 	Function        int // its place in the library
 	Keys, Arguments [][]byte
@@ -174,12 +178,13 @@ type Run struct {
 func (s *State) Run(host Host, r *Run) Result {
 	s.host = host
 	s.parameters = appendWords(appendWords(s.parameters[:0], r.Keys), r.Arguments)
-	function, registered := C.int(r.Script), C.int(0)
-	if r.Script == 0 {
-		function, registered = s.loaded[r.Library][r.Function], 1
+	function, registered, literals := r.Script.reference, C.int(0), r.Script.literals
+	if function == 0 {
+		from := s.loaded[r.Library]
+		function, registered, literals = from.functions[r.Function], 1, from.literals
 	}
-	end := C.interpreter_run(s.c, function, registered, chars(s.parameters), C.size_t(len(r.Keys)), C.size_t(len(r.Arguments)),
-		C.int(r.Protocol), C.int64_t(r.Within))
+	end := C.interpreter_run(s.c, function, registered, literals, chars(s.parameters), C.size_t(len(r.Keys)),
+		C.size_t(len(r.Arguments)), C.int(r.Protocol), C.int64_t(r.Within))
 	s.host = nil
 	if cap(s.parameters) > retainedParameters {
 		s.parameters = nil
