@@ -5,11 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os/exec"
 	"slices"
-	"strconv"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -173,17 +170,13 @@ func (l *load) start() error {
 }
 
 func (l *load) killWhileStarting(after time.Duration) error {
-	line := slices.Concat(l.server.Program.Line, []string{"--bind", "127.0.0.1", "--port", strconv.Itoa(l.server.Port), "--dir", l.server.Directory}, l.server.Options)
-	command := exec.Command(line[0], line[1:]...)
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := command.Start(); err != nil {
+	starting, err := l.server.Program.Begin(l.server.Directory, l.server.Options...)
+	if err != nil {
 		return err
 	}
 	time.Sleep(after)
-	killed := command.Process.Kill()
-	// What Wait returns is that it was killed.
-	_ = command.Wait()
-	return killed
+	starting.Kill()
+	return nil
 }
 
 func (l *load) check() error {

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestStartKillRestartShutdown(t *testing.T) {
@@ -61,6 +63,31 @@ func TestWaitsUntilLoadingIsOver(t *testing.T) {
 	server := &Server{Address: listener.Addr().String(), exited: make(chan struct{})}
 	if server.ping() || !server.answers() {
 		t.Fatal("LOADING was taken for an answer, or PONG wasn't")
+	}
+}
+
+// TestDataRaceFailsTheTest runs itself in another process, as a test of a server that has met a
+// data race and is killed and forgotten.
+func TestDataRaceFailsTheTest(t *testing.T) {
+	const variable = "KEDIS_LAUNCH_RACY"
+	if os.Getenv(variable) != "" {
+		racy := Program{Line: []string{"sh", "-c", `echo "WARNING: DATA RACE ($GORACE)"; exec sleep 60`}}
+		server, err := racy.Begin(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for server.Output() == "" {
+			time.Sleep(time.Millisecond)
+		}
+		server.Kill()
+		return
+	}
+	command := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+	command.Env = append(os.Environ(), variable+"=1", "GORACE=history_size=2")
+	output, err := command.CombinedOutput()
+	var ended *exec.ExitError
+	if !errors.As(err, &ended) || !strings.Contains(string(output), "WARNING: DATA RACE (history_size=2 halt_on_error=1)") {
+		t.Errorf("the other process: %v\n%s", err, output)
 	}
 }
 

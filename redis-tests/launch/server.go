@@ -109,6 +109,7 @@ func (p Program) begin(port int, directory string, options []string) (*Server, e
 	s := &Server{Program: p, Port: port, Address: net.JoinHostPort(host, strconv.Itoa(port)), Directory: directory, Options: options,
 		command: exec.Command(line[0], line[1:]...), output: new(output), exited: make(chan struct{})}
 	s.command.Dir = directory
+	s.command.Env = append(os.Environ(), "GORACE="+os.Getenv("GORACE")+" halt_on_error=1")
 	s.command.Stdout, s.command.Stderr = s.output, s.output
 	// No server outlives a test binary that was killed.
 	s.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -117,9 +118,20 @@ func (p Program) begin(port int, directory string, options []string) (*Server, e
 	}
 	go func() {
 		s.status = s.command.Wait()
+		s.failAfterRace()
 		close(s.exited)
 	}()
 	return s, nil
+}
+
+// failAfterRace ends the test binary when the server, which was built with the race detector, has
+// met a data race: whatever the test is about, and though it kills its servers and forgets them. A
+// server ends with its first report (halt_on_error), so that the report is the end of its output.
+func (s *Server) failAfterRace() {
+	if output := s.Output(); strings.Contains(output, "WARNING: DATA RACE") {
+		fmt.Fprintf(os.Stderr, "FAIL: %s has met a data race:\n%s\n", resp.Line(s.command.Args), output)
+		os.Exit(1)
+	}
 }
 
 // FreePort stands for a free port in the options.
@@ -288,16 +300,13 @@ func ForTest(t testing.TB, program Program, options ...string) *Server {
 	return server
 }
 
-// End kills server if it still runs, fails the test after a data race, and logs the output when the
-// test has failed. Nil is one that didn't start.
+// End kills server if it still runs, and logs the output when the test has failed. Nil is one that
+// didn't start.
 func End(t testing.TB, server *Server) {
 	if server == nil {
 		return
 	}
 	server.Kill()
-	if strings.Contains(server.Output(), "WARNING: DATA RACE") {
-		t.Error("the server, which was built with the race detector, has met a data race")
-	}
 	if t.Failed() {
 		t.Logf("output of %s (status %v):\n%s", resp.Line(server.Program.Line), server.status, server.Output())
 	}
