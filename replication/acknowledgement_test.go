@@ -8,7 +8,7 @@ import (
 )
 
 // TestSettle checks a random history of waits and acknowledgements: a wait ends as soon as enough
-// replicas have its position.
+// replicas have its position, and not before.
 func TestSettle(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var a acknowledgements
@@ -19,7 +19,12 @@ func TestSettle(t *testing.T) {
 		case 0:
 			w, wanted := &awaited{position: random.Int64N(2000)}, 1+random.IntN(3)
 			w.enough = func(have psync.Acknowledged) bool { return have.Replicas >= wanted }
-			w.done = func(psync.Acknowledged) { delete(waiting, w) }
+			w.done = func(have psync.Acknowledged) {
+				if has := reached(acked, w.position); has < wanted || have.Replicas != has {
+					t.Errorf("who waits for %d replicas at %d is told of %d, and %v have it", wanted, w.position, have.Replicas, acked)
+				}
+				delete(waiting, w)
+			}
 			if reached(acked, w.position) < wanted {
 				waiting[w] = wanted
 				a.add(w)
