@@ -66,3 +66,13 @@ func (o outcome) refuses(t *testing.T, words ...string) {
 		t.Logf("stderr:\n%s\nstdout:\n%s", o.stderr, o.stdout)
 	}
 }
+
+// ends waits until a server that was asked to stop has done so.
+func ends(t *testing.T, server *launch.Server) {
+	t.Helper()
+	for deadline := time.Now().Add(endTimeout); server.Running(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the server goes on running")
+		}
+	}
+}

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"kedis/redis-tests/launch"
 )
@@ -209,9 +208,7 @@ func stopCleanly(t *testing.T, signal syscall.Signal) {
 	if err := syscall.Kill(server.ProcessID(), signal); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(endTimeout); server.Running() && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
+	ends(t, server)
 	// Of a process that has ended, Shutdown tells whether its exit code was 0.
 	if err := server.Shutdown(); err != nil {
 		t.Fatal(err)

@@ -150,7 +150,10 @@ func (r *transcript) relinked(p *resp.Connection, cut func()) {
 	}
 	before := resumed()
 	cut()
-	for deadline := time.Now().Add(30 * time.Second); resumed() == before && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); resumed() == before; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.t.Fatal("the link was cut, and the replica doesn't come back")
+		}
 	}
 }
 

@@ -162,10 +162,11 @@ func silent(t *testing.T, connections ...*resp.Connection) {
 // TestUnknownOutcome: a reply that isn't acknowledged in time is an error, and the connection ends.
 // Without replicas nothing is written at all. A client may wait for a number of its own.
 func TestUnknownOutcome(t *testing.T) {
-	primary, replica := synchronized(t, launch.MustUnderTest(t), "--synchronous-timeout", "100")
+	primary, replica := synchronized(t, launch.MustUnderTest(t))
 	c := primary.MustDial(t)
 	do(t, c, "SET", "a", "1")
 	thaw := frozen(t, replica)
+	do(t, c, "CONFIG", "SET", "synchronous-timeout", "100")
 	slow := sent(t, primary, "SET", "a", "2")
 	answers(t, slow, "-NOREPLICAS Too few replicas have acknowledged in time. Writes that were not acknowledged may or may not last.")
 	if _, err := slow.Read(); err == nil {
@@ -174,6 +175,7 @@ func TestUnknownOutcome(t *testing.T) {
 	own := primary.MustDial(t)
 	expect(t, own, "+OK", "CLIENT", "REPLICAS", "0")
 	expect(t, own, `"2"`, "GET", "a")
+	do(t, c, "CONFIG", "SET", "synchronous-timeout", "10000")
 	thaw()
 	expect(t, c, `"2"`, "GET", "a")
 	replica.Kill()
@@ -265,7 +267,7 @@ func TestReplicaWithoutRoom(t *testing.T) {
 func TestReplicaWithAFullDisk(t *testing.T) {
 	disk := smallDisk(t)
 	program := launch.MustUnderTest(t)
-	primary := launch.ForTest(t, program, "--synchronous-timeout", "200")
+	primary := launch.ForTest(t, program)
 	directory := filepath.Join(disk, "data")
 	if err := os.Mkdir(directory, 0o700); err != nil {
 		t.Fatal(err)
@@ -284,6 +286,7 @@ func TestReplicaWithAFullDisk(t *testing.T) {
 	room := make([]byte, 60<<20)
 	for ; len(room) > 0 && os.WriteFile(filepath.Join(disk, "filler"), room, 0o600) != nil; room = room[1<<20:] {
 	}
+	do(t, c, "CONFIG", "SET", "synchronous-timeout", "1000")
 	value, refused := strings.Repeat("v", 100_000), 0
 	for range 200 {
 		writer := primary.MustDial(t)
@@ -309,6 +312,7 @@ func TestReplicaWithAFullDisk(t *testing.T) {
 	if refused == 0 {
 		t.Error("the disk never was full")
 	}
+	logs(t, replica, "no space left on device")
 	if err := os.Remove(filepath.Join(disk, "filler")); err != nil {
 		t.Fatal(err)
 	}
