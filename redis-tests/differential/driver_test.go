@@ -69,6 +69,14 @@ func TestDifferencesAreSeen(t *testing.T) {
 		"TTL":            {"set k v ex 200000", "expire k 300000", "ttl k"},
 		"score":          {"zadd z 0.1 a", "zadd z 0.10000000000000002 a", "zscore z a"},
 		"encoding":       {"hset h f v", "hset h f " + strings.Repeat("x", 100), "object encoding h"},
+		"pending":        {"xadd x 1-1 a b\nxgroup create x g 0\nxreadgroup group g c streams x >", "xreadgroup group g c streams x 0", "xpending x g - + 9"},
+		"owner":          {"xadd x 1-1 a b\nxgroup create x g 0\nxreadgroup group g c streams x >", "xclaim x g d 0 1-1 retrycount 1", "xpending x g"},
+		"SORT of a list": {"rpush l b a", "del l\nrpush l a b", "sort l by nosort"},
+		"SORT with gets": {"rpush l b a", "del l\nrpush l a b", "sort l by nosort get # get x_* alpha"},
+		"LIMIT":          {"sadd s a b c", "srem s a\nsadd s x", "sort s by nosort limit 0 3"},
+		"LIMIT of GETs":  {"sadd s a b\nmset w_a 1 w_b 1", "set w_a 2", "sort s by nosort get # get w_* limit 0 1\nsort s by nosort get w_* get # limit 1 1"},
+		"by name":        {"zadd z 1 a 2 b 3 c", "zrem z b\nzadd z 2 x", "zrangebylex z - +"},
+		"count by name":  {"zadd z 1 a 2 b 3 c", "set z v", "zlexcount z - +"},
 		"error":          {"set k v", "del k\nlpush k x", "get k"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +100,8 @@ func TestWhatMayDifferPasses(t *testing.T) {
 	driver, _ := twins(t)
 	all := steps("sadd s a b c d e f g h", "spop s 3", "smembers s", "@digest", "srandmember s 2", "spop s", "multi", "spop s", "smembers s", "exec", "spop s 100",
 		"hset h a 1 b 2 c 3 d 4 e 5", "hrandfield h 2 withvalues", "hgetall h", "@hscan h count 1", "set k v", "@short k", "@pause", "get k", "@digest", "randomkey", "@exchange h",
-		"zadd z 0.1 a", "@exchange z", "time", "client id", "hello 3", "hgetall h", "reset", "config get *-max-*")
+		"zadd z 0.1 a", "@exchange z", "time", "client id", "hello 3", "hgetall h", "reset", "config get *-max-*",
+		"sort s by nosort limit 0 2", "sort s by nosort get # get x_* limit 1 2", "xadd x 1-1 a b", "xgroup create x g 0", "xreadgroup group g c streams x >", "xpending x g - + 9")
 	if difference := run(driver, all); difference != nil {
 		t.Error(difference)
 	}

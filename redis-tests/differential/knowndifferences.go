@@ -43,7 +43,7 @@ var knownDifferences = []known{
 	{[]string{"expiretime"}, "a relative expiry, as a time", beyond(4_200_000_000, within(120))},
 	{[]string{"pexpiretime"}, "a relative expiry, as a time", beyond(4_200_000_000_000, within(120_000))},
 	{[]string{"time"}, "the clock", sameShape},
-	{[]string{"xpending"}, "for how long entries have been pending", sameShape},
+	{[]string{"xpending"}, "for how long entries have been pending", pendingAlike},
 	{[]string{"object|idletime"}, "seconds since the last access", integers},
 	{[]string{"debug|digest-value"}, "a Redis 7.2 in the place of Kedis computes digests of scores otherwise", func(x *exchange) bool { return x.driver.Redis72 }},
 	{[]string{"dbsize", "debug|digest-value"}, "expired keys are there until they are removed", equalAfterAWhile},
@@ -128,17 +128,31 @@ func memoryUsage(x *exchange) bool {
 // sameCursorShape takes any two replies to a SCAN that aren't errors.
 func sameCursorShape(x *exchange) bool { return len(x.want.Elements) == 2 && len(x.got.Elements) == 2 }
 
+// pendingAlike lets only the third of what XPENDING says of an entry differ: how long it has been
+// pending.
+func pendingAlike(x *exchange) bool {
+	return len(x.line) > 3 && sameShape(x) && slices.EqualFunc(x.want.Elements, x.got.Elements, func(want, got resp.Reply) bool {
+		const idle = 2
+		for i := range want.Elements {
+			if i != idle && string(want.Elements[i].Raw) != string(got.Elements[i].Raw) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // sortWithoutOrder lets elements that nothing puts in order differ in order, and in which of them
 // LIMIT takes: those of a set when BY says not to sort, and those whose weights are equal texts, as
-// far as the first byte 0.
+// far as the first byte 0. What LIMIT takes has to be there. What can't be asked is assumed.
 func sortWithoutOrder(x *exchange) bool {
-	if x.want.Kind != x.got.Kind || len(x.want.Elements) != len(x.got.Elements) {
+	if !bothArrays(x) || len(x.want.Elements) != len(x.got.Elements) {
 		return false
 	}
 	by := slices.IndexFunc(x.line, func(argument string) bool { return strings.EqualFold(argument, "by") })
 	sorted := by < 0 || by+1 == len(x.line) || strings.Contains(x.line[by+1], "*")
 	texts := x.hasOption("alpha") && (by >= 0 || bytes.Contains(x.want.Raw, []byte{0}))
-	if sorted && !texts {
+	if sorted && !texts || !sorted && !x.isSet() {
 		return false
 	}
 	gets := 0
@@ -147,20 +161,94 @@ func sortWithoutOrder(x *exchange) bool {
 			gets++
 		}
 	}
-	return x.hasOption("limit") || unordered(max(gets, 1))(x)
+	if x.hasOption("limit") {
+		return x.ask == nil || takenFromAll(x, max(gets, 1))
+	}
+	return unordered(max(gets, 1))(x)
 }
 
-// differentScores reports whether the scores in a sorted set differ: then what Redis finds by name
-// depends on how its skiplist happens to be built. Where it can't be asked, it is assumed.
+// isSet tells the type of the key that is sorted.
+func (x *exchange) isSet() bool {
+	if x.ask == nil {
+		return true
+	}
+	kind, _, err := x.ask("type", x.line[1])
+	return err == nil && kind.Is("set")
+}
+
+// takenFromAll repeats a SORT without its LIMIT, to see whether all that was answered is there, as
+// often.
+func takenFromAll(x *exchange, width int) bool {
+	want, got, err := x.ask(withoutLimit(x.line)...)
+	all := &exchange{want: want, got: got}
+	if err != nil || !unordered(width)(all) {
+		return false
+	}
+	left := map[string]int{}
+	for group := range slices.Chunk(got.Elements, width) {
+		left[rawOf(group)]++
+	}
+	for group := range slices.Chunk(x.got.Elements, width) {
+		if left[rawOf(group)]--; left[rawOf(group)] < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func rawOf(group []resp.Reply) string {
+	raw := ""
+	for _, reply := range group {
+		raw += string(reply.Raw)
+	}
+	return raw
+}
+
+// withoutLimit is a SORT without its LIMITs.
+func withoutLimit(line []string) []string {
+	kept := slices.Clone(line[:2])
+	for rest := line[2:]; len(rest) > 0; {
+		words := 1
+		switch strings.ToLower(rest[0]) {
+		case "limit":
+			rest = rest[3:]
+			continue
+		case "by", "get", "store":
+			words = 2
+		}
+		kept, rest = append(kept, rest[:words]...), rest[words:]
+	}
+	return kept
+}
+
+// differentScores reports whether the scores in a sorted set differ: then which members, and how
+// many, Redis finds by name depends on how its skiplist happens to be built. Where it can't be
+// asked, it is assumed.
 func differentScores(x *exchange) bool {
-	if x.name() == "zrange" && !x.hasOption("bylex") || len(x.line) < 2 {
+	if x.name() == "zrange" && !x.hasOption("bylex") || len(x.line) < 2 || x.want.Kind != x.got.Kind || x.got.IsError() {
 		return false
 	}
 	if x.ask == nil {
-		return x.want.Kind == x.got.Kind
+		return true
 	}
 	all, _, err := x.ask("zrange", x.line[1], "0", "-1", "withscores")
-	return err == nil && unequalScores(all)
+	if err != nil || !unequalScores(all) {
+		return false
+	}
+	members, _, err := x.ask("zrange", x.line[1], "0", "-1")
+	if count, ok := x.got.Integer(); ok {
+		return err == nil && 0 <= count && count <= int64(len(members.Elements))
+	}
+	return err == nil && len(subtract(seenIn(x.got), seenIn(members))) == 0 && !repeated(x.got, 1)
+}
+
+// seenIn is the set of a reply's elements.
+func seenIn(reply resp.Reply) map[string]bool {
+	seen := map[string]bool{}
+	for _, text := range reply.Strings() {
+		seen[text] = true
+	}
+	return seen
 }
 
 // unequalScores takes the reply to a ZRANGE with scores in either protocol.
