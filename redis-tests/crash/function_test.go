@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -33,39 +32,20 @@ func TestKilledInFunctions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Another one than the first, when it has been killed.
+	defer func() { launch.End(t, server) }()
 	const writers = 6
 	answered := make([]int, writers)
 	for round := range 4 {
-		writeFunctions(server, answered, time.Duration(60*(round+1))*time.Millisecond)
+		writeUntilKilled(t, server, answered, time.Duration(60*round)*time.Millisecond, changeVersion)
 		if server, err = server.Restart(); err != nil {
 			t.Fatal(err)
 		}
 		checkFunctions(t, server, answered)
 	}
-	server.Kill()
 }
 
-// writeFunctions has each writer change its library, together with a key, and call it, until the
-// server is killed, and notes the last version that was answered.
-func writeFunctions(server *launch.Server, answered []int, within time.Duration) {
-	var group sync.WaitGroup
-	for writer := range answered {
-		group.Go(func() {
-			c, err := server.Dial()
-			if err != nil {
-				return
-			}
-			defer c.Close()
-			for version := answered[writer] + 1; changeVersion(c, writer, version) == nil; version++ {
-				answered[writer] = version
-			}
-		})
-	}
-	time.Sleep(within)
-	server.Kill()
-	group.Wait()
-}
-
+// changeVersion has a writer change its library, together with a key, and call it.
 func changeVersion(c *resp.Connection, writer, version int) error {
 	number := strconv.Itoa(writer)
 	c.Queue("MULTI")
@@ -78,7 +58,7 @@ func changeVersion(c *resp.Connection, writer, version int) error {
 	}
 	for range 5 {
 		if reply, err := c.Read(); err != nil || reply.IsError() {
-			return fmt.Errorf("%s %w", reply, err)
+			return fmt.Errorf("%s, %v", reply, err)
 		}
 	}
 	return nil

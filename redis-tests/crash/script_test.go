@@ -4,10 +4,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"kedis/redis-tests/launch"
+	"kedis/redis-tests/resp"
 )
 
 // pairScript writes two keys that belong together, which nobody declares, and something between
@@ -24,39 +26,54 @@ func TestKilledInScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Another one than the first, when it has been killed.
+	defer func() { launch.End(t, server) }()
 	const writers = 8
 	answered := make([]int, writers)
 	for round := range 4 {
-		writeScripts(server, answered, time.Duration(40*(round+1))*time.Millisecond)
+		write := func(c *resp.Connection, writer, n int) error {
+			_, err := c.Must("EVAL", pairScript, "0", strconv.Itoa(writer), strconv.Itoa(n))
+			return err
+		}
+		writeUntilKilled(t, server, answered, time.Duration(40*round)*time.Millisecond, write)
 		if server, err = server.Restart(); err != nil {
 			t.Fatal(err)
 		}
 		checkScripts(t, server, answered)
 	}
-	server.Kill()
 }
 
-// writeScripts has each writer run scripts until the server is killed, and notes the last that was
-// answered.
-func writeScripts(server *launch.Server, answered []int, within time.Duration) {
+// writeUntilKilled has each writer write one version after the other, and kills the server a while
+// after some were answered. It notes the last that was answered to each. Until it is killed the
+// server has to answer.
+func writeUntilKilled(t *testing.T, server *launch.Server, answered []int, while time.Duration, write func(c *resp.Connection, writer, version int) error) {
+	t.Helper()
+	const enough = 20
+	var answers atomic.Int64
+	var killed atomic.Bool
 	var group sync.WaitGroup
 	for writer := range answered {
+		c := server.MustDial(t)
 		group.Go(func() {
-			c, err := server.Dial()
-			if err != nil {
-				return
-			}
-			defer c.Close()
-			for n := answered[writer] + 1; ; n++ {
-				reply, err := c.Do("EVAL", pairScript, "0", strconv.Itoa(writer), strconv.Itoa(n))
-				if err != nil || reply.IsError() {
+			for version := answered[writer] + 1; ; version++ {
+				if err := write(c, writer, version); err != nil {
+					if !killed.Load() {
+						t.Error(err)
+					}
 					return
 				}
-				answered[writer] = n
+				answered[writer] = version
+				answers.Add(1)
 			}
 		})
 	}
-	time.Sleep(within)
+	for deadline := time.Now().Add(30 * time.Second); answers.Load() < enough && !t.Failed(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Errorf("%d were answered", answers.Load())
+		}
+	}
+	time.Sleep(while)
+	killed.Store(true)
 	server.Kill()
 	group.Wait()
 }
