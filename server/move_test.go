@@ -49,16 +49,9 @@ func TestMovedConnections(t *testing.T) {
 	for i := range 8 {
 		c := r.dial()
 		clients.Go(func() {
-			key := fmt.Sprintf("counter:%d", i)
 			for n := 1; !stop.Load() && !t.Failed(); n += 4 {
-				c.want(fmt.Sprintf(":%d", n), "incr", key)
-				c.want("+OK", "multi")
-				c.want("+QUEUED", "incr", key)
-				c.want(fmt.Sprintf("[:%d]", n+1), "exec")
-				c.want(fmt.Sprintf(":%d", n+2), "incr", key)
-				c.want(fmt.Sprintf(":%d", n+3), "incr", key)
-				if text := strings.Repeat("x", i*1000+1); c.do("set", key+":text", text) != "+OK" || c.do("strlen", key+":text") != fmt.Sprintf(":%d", len(text)) {
-					t.Errorf("a text of %d bytes was cut", len(text))
+				if err := countFour(c, i, n); err != nil {
+					t.Error(err)
 				}
 			}
 		})
@@ -68,6 +61,30 @@ func TestMovedConnections(t *testing.T) {
 	}
 	stop.Store(true)
 	clients.Wait()
+}
+
+// countFour counts from n on, alone and in a transaction, and writes a text.
+func countFour(c *client, client, n int) error {
+	key := fmt.Sprintf("counter:%d", client)
+	text := strings.Repeat("x", client*1000+1)
+	for _, step := range []struct {
+		want  string
+		words []string
+	}{
+		{fmt.Sprintf(":%d", n), []string{"incr", key}},
+		{"+OK", []string{"multi"}},
+		{"+QUEUED", []string{"incr", key}},
+		{fmt.Sprintf("[:%d]", n+1), []string{"exec"}},
+		{fmt.Sprintf(":%d", n+2), []string{"incr", key}},
+		{fmt.Sprintf(":%d", n+3), []string{"incr", key}},
+		{"+OK", []string{"set", key + ":text", text}},
+		{fmt.Sprintf(":%d", len(text)), []string{"strlen", key + ":text"}},
+	} {
+		if reply, err := c.Do(step.words...); err != nil || reply.String() != step.want {
+			return fmt.Errorf("%.60q: %s (%v), want %s", step.words, reply, err, step.want)
+		}
+	}
+	return nil
 }
 
 // TestMovedPipelines moves connections to and fro whose clients all write to the same key, in

@@ -36,11 +36,11 @@ func (r *running) dialRaw() *rawClient {
 	return &rawClient{conn, socket.(*net.TCPConn), r.t, bufio.NewReader(conn)}
 }
 
-// send sends bytes, and fails the test when they can't be sent.
+// send sends bytes, and fails the test when they can't be sent. It may be called on any goroutine.
 func (c *rawClient) send(text string) {
 	c.t.Helper()
 	if _, err := c.Write([]byte(text)); err != nil {
-		c.t.Fatal(err)
+		c.t.Error(err)
 	}
 }
 

@@ -25,10 +25,9 @@ func TestManyKeysExpireAtOnce(t *testing.T) {
 		}
 	}
 	readAll(t, connection, expiring+2)
-	done := make(chan struct{})
+	done, writer := make(chan struct{}), server.MustDial(t)
 	go func() {
 		defer close(done)
-		writer := server.MustDial(t)
 		for i := 0; i < living || time.Now().UnixMilli() < at+1000; i++ {
 			// One in two was to expire, and lives on.
 			writer.Queue("set", fmt.Sprint("living", i%(living/2)), strconv.Itoa(i))

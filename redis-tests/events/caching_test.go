@@ -198,8 +198,10 @@ func (k caching) check(t *testing.T) {
 		}
 		compareCaches(t, k.reads.MustDial(t), all)
 	}
-	if k.other != nil && !k.followed(t) {
-		t.Error("it never followed the other server")
+	if k.other != nil {
+		if ever, err := followed(k.other.MustDial(t)); err != nil || !ever {
+			t.Errorf("it never followed the other server (%v)", err)
+		}
 	}
 }
 
@@ -211,7 +213,12 @@ func (k caching) change(t *testing.T, clients []*cachingClient, seed uint64) {
 	var writing atomic.Int32
 	writing.Store(writers)
 	if k.other != nil {
-		busy.Go(func() { k.follow(t, rand.New(rand.NewPCG(seed, 0))) })
+		replica, other := k.reads.MustDial(t), k.other.MustDial(t)
+		busy.Go(func() {
+			if err := k.follow(replica, other, rand.New(rand.NewPCG(seed, 0))); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 	for _, c := range clients {
 		busy.Go(func() {
@@ -250,27 +257,25 @@ func (k caching) change(t *testing.T, clients []*cachingClient, seed uint64) {
 
 // follow has the replica follow the other server, while it is read and both are written to, and
 // then the first one again.
-func (k caching) follow(t *testing.T, random *rand.Rand) {
-	c := k.reads.MustDial(t)
+func (k caching) follow(replica, other *resp.Connection, random *rand.Rand) error {
 	for _, primary := range []*launch.Server{k.other, k.writes} {
-		if _, err := c.Must("replicaof", "127.0.0.1", fmt.Sprint(primary.Port)); err != nil {
-			t.Error(err)
-			return
+		if _, err := replica.Must("replicaof", "127.0.0.1", fmt.Sprint(primary.Port)); err != nil {
+			return err
 		}
-		for until := time.Now().Add(20 * time.Second); primary == k.other && !k.followed(t) && time.Now().Before(until); {
-			time.Sleep(10 * time.Millisecond)
+		for until := time.Now().Add(20 * time.Second); primary == k.other && time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+			if ever, err := followed(other); err != nil || ever {
+				break
+			}
 		}
 		time.Sleep(time.Duration(random.IntN(150)) * time.Millisecond)
 	}
+	return nil
 }
 
-// followed reports whether the other server has ever been followed.
-func (k caching) followed(t *testing.T) bool {
-	reply, err := k.other.MustDial(t).Must("info", "stats")
-	if err != nil {
-		t.Error(err)
-	}
-	return !strings.Contains(string(reply.Text), "\r\nsync_full:0\r\n")
+// followed reports whether a server has ever been followed.
+func followed(c *resp.Connection) (bool, error) {
+	reply, err := c.Must("info", "stats")
+	return err == nil && !strings.Contains(string(reply.Text), "\r\nsync_full:0\r\n"), err
 }
 
 // caughtUp waits until a replica has all of its primary's data.
