@@ -16,6 +16,7 @@ import (
 
 	"kedis/redis-tests/launch"
 	"kedis/redis-tests/resp"
+	"kedis/redis-tests/seed"
 )
 
 var scale = flag.Int("scale", 1, "how many times the work of the short form")
@@ -30,12 +31,12 @@ const (
 // together runs one function on each of several connections at the same time.
 func together(t *testing.T, server *launch.Server, work func(c *resp.Connection, number int, random *rand.Rand) error) {
 	t.Helper()
-	results := make(chan error, clients)
+	results, first := make(chan error, clients), seed.Of(t)
 	for number := range clients {
 		connection := server.MustDial(t)
 		connection.SetTimeout(patience)
 		go func() {
-			err := work(connection, number, rand.New(rand.NewPCG(1, uint64(number))))
+			err := work(connection, number, rand.New(rand.NewPCG(first, uint64(number))))
 			if err != nil {
 				err = fmt.Errorf("client %d: %w", number, err)
 			}

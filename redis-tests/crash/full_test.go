@@ -91,7 +91,7 @@ func startFilling(t *testing.T, directory string, options ...string) (*launch.Se
 	if err != nil {
 		t.Fatal(err)
 	}
-	return server, &filling{t: t, directory: directory, random: rand.New(rand.NewPCG(*seed, 0)), state: NewState([]int{0})}
+	return server, &filling{t: t, directory: directory, random: rand.New(rand.NewPCG(loadSeed(t), 0)), state: NewState([]int{0})}
 }
 
 // write sets a key to bytes that can't be compressed, and counts in another, in one transaction; it
@@ -228,7 +228,7 @@ func fillDisk(t *testing.T, fsync string, killed bool) {
 	}
 	// Another one than the first, when it has been killed.
 	defer func() { launch.End(t, server) }()
-	f := &filling{t: t, directory: directory, random: rand.New(rand.NewPCG(*seed, 0)), state: NewState([]int{0})}
+	f := &filling{t: t, directory: directory, random: rand.New(rand.NewPCG(loadSeed(t), 0)), state: NewState([]int{0})}
 	connection := server.MustDial(t)
 	f.untilFull(connection, fill)
 	f.refuses(connection, fill)
@@ -269,7 +269,7 @@ func TestLogFillsTheDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { launch.End(t, server) }()
-	f := &filling{t: t, directory: directory, random: rand.New(rand.NewPCG(*seed, 0)), state: NewState([]int{0})}
+	f := &filling{t: t, directory: directory, random: rand.New(rand.NewPCG(loadSeed(t), 0)), state: NewState([]int{0})}
 	connection := server.MustDial(t)
 	for written := 0; written < 2*diskBytes; written += 20_000 {
 		f.next %= 100

@@ -24,7 +24,7 @@ func TestModelIsRedis8(t *testing.T) {
 func compareModel(t *testing.T, oracle launch.Program, timed bool) {
 	const units = 4000
 	redis := launch.ForTest(t, oracle, "--save", "", "--appendonly", "no")
-	for _, w := range newWriters(*seed, timed) {
+	for _, w := range newWriters(loadSeed(t), timed) {
 		if w.generator.largest > 1000 {
 			continue // it differs from the others in nothing but the time that it takes
 		}
