@@ -24,6 +24,7 @@ type Generator struct {
 	connected int // how many connections there are
 	waiting   []Step
 	inside    map[int]bool // connections that are in a transaction
+	entries   int          // how many have an id of laterID
 }
 
 type weighted struct {

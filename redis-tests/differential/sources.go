@@ -26,7 +26,7 @@ func init() {
 		"big":     one(func(g *Generator) string { return pick(g, largeKinds...) + strconv.Itoa(1+g.below(2)) }),
 		"element": one(element), "bigindex": one(bigIndex), "bigcount": one(bigCount),
 		"value": one(value), "member": one(member), "field": one(member), "number": one(number), "integer": one(integer), "float": one(float),
-		"stream": keyOf("stream", 3), "streamid": one(streamID), "streamfrom": one(streamBound), "groupfrom": one(func(g *Generator) string { return pick(g, ">", ">", ">", "0", streamID(g)) }), "group": one(func(g *Generator) string { return pick(g, "g", "h") }),
+		"stream": keyOf("stream", 3), "streamid": one(streamID), "laterid": one(laterID), "recentid": one(recentID), "streamfrom": one(streamBound), "groupfrom": one(func(g *Generator) string { return pick(g, ">", ">", ">", "0", streamID(g)) }), "group": one(func(g *Generator) string { return pick(g, "g", "h") }),
 		"consumer": one(func(g *Generator) string { return pick(g, "alice", "bob", "carol") }),
 		"score":    one(score), "from": one(scoreBound), "lexfrom": one(lexBound), "index": one(index), "offset": one(offset), "count": one(count),
 		"small": one(func(g *Generator) string { return strconv.Itoa(g.below(7) - 1) }), "bit": one(bit), "bitoffset": one(bitOffset), "bittype": one(bitType), "bitplace": one(bitPlace),
@@ -404,6 +404,18 @@ func streamID(g *Generator) string {
 	}
 	return strconv.Itoa(g.below(40)) + "-" + strconv.Itoa(g.below(5))
 }
+
+// laterID is behind nearly all that streamID makes: a stream that is full up to there goes on
+// growing.
+func laterID(g *Generator) string {
+	g.entries++
+	return recent(g, 0)
+}
+
+// recentID is one that laterID has made a short while ago.
+func recentID(g *Generator) string { return recent(g, g.below(12)) }
+
+func recent(g *Generator, before int) string { return "39-" + strconv.Itoa(5+max(0, g.entries-before)) }
 
 func streamBound(g *Generator) string {
 	bound := pick(g, strconv.Itoa(g.below(40)), strconv.Itoa(g.below(40))+"-"+strconv.Itoa(g.below(5)), "-", "+")
