@@ -1,7 +1,10 @@
 package differential
 
 import (
+	"flag"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -117,6 +120,20 @@ func TestNothingHarmful(t *testing.T) {
 	} {
 		if got := strings.Join(g.harmless(strings.Fields(example.line)), " "); got != example.want {
 			t.Errorf("%s became %s, want %s", example.line, got, example.want)
+		}
+	}
+}
+
+// TestEveryTierCrashes: the short form kills the server in each tier.
+func TestEveryTierCrashes(t *testing.T) {
+	short, err := strconv.Atoi(flag.Lookup("commands").DefValue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tier := range tiers {
+		steps := makeSteps(1, 0, short/tier.share, true)
+		if !slices.ContainsFunc(steps, func(s Step) bool { return s.Line[0] == "@crash" }) {
+			t.Errorf("none of %d steps of %s is a crash", len(steps), tier.name)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kedis/redis-tests/resp"
+	"kedis/redis-tests/seed"
 )
 
 // TestLoss counts what one writer was told and the new primary doesn't have, after a SENTINEL
@@ -35,7 +36,7 @@ func TestLoss(t *testing.T) {
 				defer close(done)
 				w.write(former.Address)
 			}()
-			sentinelFailover(g, rand.New(rand.NewPCG(1, 1)))
+			sentinelFailover(g, rand.New(rand.NewPCG(seed.Of(t), 1)))
 			<-done
 			g.eventually(former, "role:slave")
 			lost := w.missing(g.primary.Address)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kedis/redis-tests/launch"
+	"kedis/redis-tests/seed"
 )
 
 // TestAttachedUnderLoad attaches a replica while clients write as fast as the primary takes it, and
@@ -17,10 +18,10 @@ func TestAttachedUnderLoad(t *testing.T) {
 	primary := launch.ForTest(t, launch.MustUnderTest(t))
 	replica := launch.ForTest(t, launch.MustUnderTest(t))
 	var ending atomic.Bool
-	ended := make(chan error, 2)
+	ended, first := make(chan error, 2), seed.Of(t)
 	for i := range uint64(2) {
 		c := primary.MustDial(t)
-		random := rand.New(rand.NewPCG(1, i))
+		random := rand.New(rand.NewPCG(first, i))
 		go func() {
 			var err error
 			for err == nil && !ending.Load() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kedis/redis-tests/launch"
+	"kedis/redis-tests/seed"
 )
 
 // chanceScript draws what it writes, finds what it changes, and writes to several databases: a
@@ -32,7 +33,7 @@ func TestScripts(t *testing.T) {
 	for _, replica := range replicas {
 		do(t, replica.MustDial(t), "REPLICAOF", "127.0.0.1", strconv.Itoa(primary.Port))
 	}
-	random := rand.New(rand.NewPCG(1, 2))
+	random := rand.New(rand.NewPCG(seed.Of(t), 2))
 	for i := range 300 {
 		words := []string{"EVAL", chanceScript, "0", strconv.Itoa(i), strconv.Itoa(random.IntN(20))}
 		if i%7 == 0 {
