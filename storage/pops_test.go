@@ -115,7 +115,7 @@ func TestLargeMembersAreNotResident(t *testing.T) {
 		if got := pop(t, txn, key, false, 0); got != float64(i) {
 			t.Fatalf("pop took %v, want %d", got, i)
 		}
-		if _, held := x.store.Trees(); held > 20<<10 {
+		if _, held := x.store.Trees(); held > 200<<10 { // a quarter of them: a few borders are as long as a member
 			t.Fatalf("%d bytes are held", held)
 		}
 	}

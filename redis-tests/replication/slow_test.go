@@ -147,15 +147,15 @@ func TestReplicaThatLoadsHoldsNothing(t *testing.T) {
 	primary := launch.ForTest(t, launch.MustUnderTest(t), "--persist-log-size", "1mb", "--persist-interval", "1s", "--generation-bytes", "1mb")
 	c := primary.MustDial(t)
 	do(t, c, "EVAL", "for i = 1, 20000 do redis.call('hset', KEYS[1], i, string.rep('v', 100)) end", "1", "hash")
-	flush := func() { do(t, c, "SET", "filler", strings.Repeat("v", 3<<20)) }
-	flush()
+	flush := func(key string) { do(t, c, "SET", key, strings.Repeat("v", 3<<20)) } // a new key: nothing else is deleted
+	flush("first")
 	eventually(t, "the hash is in RocksDB", func() bool {
 		return !strings.Contains(string(do(t, c, "INFO", "everything").Text), "tier_flushed_records:0\r\n")
 	})
 	r := attach(t, primary)
 	r.takeSnapshot()
 	do(t, c, "DEL", "hash")
-	flush()
+	flush("second")
 	eventually(t, "the elements of the deleted hash are removed", func() bool {
 		return strings.Contains(string(do(t, c, "INFO", "everything").Text), "tier_reaped_elements:20000\r\n")
 	})
