@@ -485,14 +485,21 @@ func (s *Store) maintain() {
 	var l lags // zero: what recovery applies is persisted soon, or the next start would apply it again
 	persisting := trouble{logger: s.logger, doing: "persisting"}
 	tidying := trouble{logger: s.logger, doing: "tidying up"}
+	compacting := trouble{logger: s.logger, doing: "having RocksDB compact"}
 	rest := rest{since: time.Now()}
 	for s.pause(time.Second) {
 		persisting.note(s.persistWhenDue(&l), time.Now())
 		s.flusher.slim(time.Now())
 		s.balance()
 		s.clean.records.Shrink()
-		if eagerly, tell := rest.compactsEagerly(s.positions.visible.Load(), time.Now()); tell && s.db().CompactEagerly(eagerly) != nil {
-			rest.failed() // there may be no room on RocksDB's disk
+		if eagerly, tell := rest.compactsEagerly(s.positions.visible.Load(), time.Now()); tell {
+			err := s.db().CompactEagerly(eagerly)
+			if err != nil {
+				rest.failed()
+			}
+			if !rocks.IsNoSpace(err) { // of that others tell
+				compacting.note(err, time.Now())
+			}
 		}
 		if err := s.cleanUp(); !errors.Is(err, errClosing) {
 			tidying.note(err, time.Now())
