@@ -158,7 +158,7 @@ func stopInScript(t *testing.T, server *launch.Server, requests [][]string, sign
 		}
 		ends(t, server)
 	}
-	// Of a process that has ended, Shutdown tells whether its exit code was 0.
+	// The process has ended: Shutdown checks that its exit code was 0.
 	if err := server.Shutdown(); err != nil {
 		t.Fatal(err)
 	}

@@ -209,7 +209,7 @@ func stopCleanly(t *testing.T, signal syscall.Signal) {
 		t.Fatal(err)
 	}
 	ends(t, server)
-	// Of a process that has ended, Shutdown tells whether its exit code was 0.
+	// The process has ended: Shutdown checks that its exit code was 0.
 	if err := server.Shutdown(); err != nil {
 		t.Fatal(err)
 	}

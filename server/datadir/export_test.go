@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,7 +13,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"kedis/internal/config"
-	"kedis/server/command"
 )
 
 // ofSmallSegments is a configuration that keeps so much of the log.
@@ -38,22 +38,8 @@ func (s *slowly) Write(b []byte) (int, error) {
 func TestSnapshotLeavesTheLog(t *testing.T) {
 	t.Parallel()
 	directory := t.TempDir()
-	options := ofSmallSegments(t, directory, "1gb")
-	data, err := Open(options, hclog.NewNullLogger())
-	if err != nil {
-		t.Fatal(err)
-	}
-	engine := command.NewEngine(data.Store, options, data, hclog.NewNullLogger(), 1)
-	if err := data.Recover(context.Background(), engine); err != nil {
-		t.Fatal(err)
-	}
-	for range 10 {
-		write(t, engine, "set", "key", strings.Repeat("x", 400<<10))
-	}
-	engine.Stop()
-	if err := data.Close(); err != nil {
-		t.Fatal(err)
-	}
+	large := []string{"set", "key", strings.Repeat("x", 400<<10)}
+	write(t, ofSmallSegments(t, directory, "1gb"), slices.Repeat([][]string{large}, 10)...)
 	segments := func() int {
 		names, err := filepath.Glob(filepath.Join(directory, "binlog", "*", "*.log"))
 		if err != nil {

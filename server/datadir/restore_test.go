@@ -11,7 +11,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"kedis/binlog"
+	"kedis/internal/config"
 	"kedis/server/command"
+	"kedis/server/enginetest"
 	"kedis/server/execute"
 )
 
@@ -37,21 +39,7 @@ func TestRestoredDataAreTheOwners(t *testing.T) {
 func TestRestoreFromPositionZero(t *testing.T) {
 	directory := filled(t)
 	checkpoint := checkpointOf(t, directory)
-	options := configured(t, directory)
-	data, err := Open(options, hclog.NewNullLogger())
-	if err != nil {
-		t.Fatal(err)
-	}
-	engine := command.NewEngine(data.Store, options, data, hclog.NewNullLogger(), 1)
-	if err := data.Recover(context.Background(), engine); err != nil {
-		t.Fatal(err)
-	}
-	write(t, engine, "set", "later", "value")
-	log := data.Store.LogDirectory()
-	engine.Stop()
-	if err := data.Close(); err != nil {
-		t.Fatal(err)
-	}
+	log := write(t, configured(t, directory), []string{"set", "later", "value"})
 	restored := filepath.Join(t.TempDir(), "data")
 	logs := filepath.Join(directory, "binlog", strconv.Itoa(int(log)))
 	if reached, err := Restore(configured(t, restored), checkpoint, logs, binlog.Range{}, hclog.NewNullLogger()); err != nil || reached == 0 {
@@ -62,20 +50,32 @@ func TestRestoreFromPositionZero(t *testing.T) {
 	}
 }
 
-// write executes a request.
-func write(t *testing.T, engine *execute.Engine, words ...string) {
+// write has a data directory take requests, and returns the number of its log.
+func write(t *testing.T, options *config.Config, requests ...[]string) (log uint64) {
 	t.Helper()
-	args := make([][]byte, len(words))
-	for i, word := range words {
-		args[i] = []byte(word)
-	}
-	batch, session := engine.NewBatch(0), engine.NewClient(execute.Nowhere{})
-	if outcome := batch.Execute(session, batch.Read(session, args)); outcome != execute.Done {
-		t.Fatalf("the outcome is %d", outcome)
-	}
-	if err := batch.Commit(); err != nil {
+	data, err := Open(options, hclog.NewNullLogger())
+	if err != nil {
 		t.Fatal(err)
 	}
+	engine := command.NewEngine(data.Store, options, data, hclog.NewNullLogger(), 1)
+	if err := data.Recover(context.Background(), engine); err != nil {
+		t.Fatal(err)
+	}
+	batch, session := engine.NewBatch(0), engine.NewClient(execute.Nowhere{})
+	for _, request := range requests {
+		if outcome := batch.Execute(session, batch.Read(session, enginetest.Words(request...))); outcome != execute.Done {
+			t.Fatalf("%.200q: the outcome is %d", request, outcome)
+		}
+		if err := batch.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	engine.Stop()
+	log = data.Store.LogDirectory()
+	if err := data.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return log
 }
 
 // TestFillRefusesMountPoints: a fill refuses at once what it couldn't replace at the end.

@@ -50,8 +50,8 @@ func (e *Engine) Tell(t *storage.Txn) {
 	e.deliver(e.announce(nil, t.Notifications(), 0, t.Notifications().Len(), dispatch{engine: e}))
 }
 
-// announce appends some of the notifications to what is to be sent. Receivers that it takes long to
-// find get theirs later, by out.
+// announce appends some of the notifications to what is to be sent. Where finding the receivers
+// takes long, a goroutine does so, and out sends them later.
 func (e *Engine) announce(sent []Message, notifications *storage.KeyEvents, from, to int, out dispatch) []Message {
 	if from == to || !e.Listeners.any() {
 		return sent

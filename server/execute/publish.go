@@ -250,12 +250,12 @@ func (c *Invocation) Publish(to Receivers, channel, message []byte) {
 // dispatch is how messages go out that a commit has released.
 type dispatch struct {
 	engine   *Engine
-	holds    bool  // messages wait until replicas have what they may tell of
-	position int64 // where that ends
+	holds    bool  // messages wait for replicas to have the log
+	position int64 // up to here
 }
 
-// dispatch returns how the batch's messages go out. On a primary a message may tell of what the
-// batch has written or read, so it waits until replicas have that.
+// dispatch returns how the batch's messages go out. A message may tell of the batch's writes and
+// reads, so on a primary it waits until replicas have those.
 func (b *Batch) dispatch(position int64, wrote bool) dispatch {
 	asPrimary := wrote || !b.onReplica
 	return dispatch{b.engine, asPrimary && !b.repeat.applying && b.engine.holdsMessages(wrote), position}
