@@ -317,3 +317,61 @@ func checkMoved(t *testing.T, c *resp.Connection, movers []*mover, pushed, unsur
 	}
 	t.Logf("%d of %d elements were told of", told, pushed)
 }
+
+// TestWaitingForWhatHasExpired: a key that has expired, and that nobody has removed yet, is none:
+// who waits for it is served when it comes back.
+func TestWaitingForWhatHasExpired(t *testing.T) {
+	redis, kedis := launch.Pair(t)
+	for _, row := range []struct{ add, wait string }{
+		{"rpush k a", "blpop k 0"}, {"rpush k a", "brpop other k 0"}, {"rpush k a", "brpoplpush k target 0"}, {"rpush k a", "blmove k target left right 0"},
+		{"rpush k a", "blmpop 0 2 other k left"}, {"zadd k 1 a", "bzpopmin k other 0"}, {"zadd k 1 a", "bzpopmax k 0"}, {"zadd k 1 a", "bzmpop 0 1 k min"},
+	} {
+		want, got := servedAfterExpiry(t, redis, row.add, row.wait), servedAfterExpiry(t, kedis, row.add, row.wait)
+		if got != want {
+			t.Errorf("%s is answered\n%s, want\n%s", row.wait, got, want)
+		}
+	}
+}
+
+// servedAfterExpiry has a client wait for what has expired and isn't removed, and adds it again. It
+// returns what the client gets.
+func servedAfterExpiry(t *testing.T, server *launch.Server, add, wait string) string {
+	t.Helper()
+	c, waits := server.MustDial(t), server.MustDial(t)
+	mustBe(t, c, "OK", "DEBUG", "SET-ACTIVE-EXPIRE", "0")
+	mustBe(t, c, "1", strings.Fields(add)...)
+	mustBe(t, c, "1", "PEXPIRE", "k", "1")
+	await := func(want string, answer func() string) {
+		t.Helper()
+		for range 20_000 {
+			if strings.Contains(answer(), want) {
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+		t.Fatalf("%s: %q never comes", wait, want)
+	}
+	answer := func(words ...string) func() string {
+		return func() string {
+			reply, err := c.Must(words...)
+			if err != nil {
+				t.Fatalf("%s: %v", wait, err)
+			}
+			return string(reply.Text)
+		}
+	}
+	await("0", answer("EXISTS", "k"))
+	waits.Queue(strings.Fields(wait)...)
+	if err := waits.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	await("blocked_clients:1\r\n", answer("INFO", "clients"))
+	mustBe(t, c, "0", "DBSIZE")
+	mustBe(t, c, "1", strings.Fields(add)...)
+	reply, err := waits.Read()
+	if err != nil {
+		t.Fatalf("%s: %v", wait, err)
+	}
+	mustBe(t, c, "OK", "FLUSHALL")
+	return reply.String()
+}

@@ -7,6 +7,7 @@ import (
 	"kedis/internal/number"
 	"kedis/internal/resp"
 	"kedis/server/execute"
+	"kedis/storage"
 	"kedis/storage/layout"
 )
 
@@ -87,8 +88,11 @@ type taking struct {
 	nothing execute.Answer // the reply when there is nothing, and no waiting
 }
 
-// takeOrWait takes from the first key that has something, or waits for one.
+// takeOrWait takes from the first key that has something, or waits for one. Who waits has written
+// nothing: that keys which have expired are gone is committed before.
 func takeOrWait(c *Invocation, t taking) error {
+	var savepoint storage.Savepoint
+	c.Txn.Mark(&savepoint)
 	for _, key := range t.keys {
 		if taken, err := t.take(c, key); taken || err != nil {
 			return err
@@ -98,6 +102,10 @@ func takeOrWait(c *Invocation, t taking) error {
 		t.nothing(c.Reply)
 		return nil
 	}
+	if c.Txn.Written(&savepoint) > 0 && c.MayKeep() {
+		return c.Keep()
+	}
+	c.Txn.Rollback(&savepoint)
 	blocked := &execute.Blocked{Expired: replyNullArray}
 	if t.timeout > 0 {
 		blocked.Deadline = c.Engine.After(t.timeout)
