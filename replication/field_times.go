@@ -28,6 +28,10 @@ import (
 var errFieldTimes = errors.New("replication: a field of a hash expires, and the replica hasn't shown that it knows what that is: " +
 	"it gets all data anew, in an RDB file of version 12, which Redis before 7.4 refuses (see replica-field-expiry)")
 
+// errLonger ends the feed of a replica that is to get no times, where a command is longer without
+// them than with them: a payload that was compressed. The snapshot that it gets then is behind it.
+var errLonger = errors.New("replication: a command is longer without times of fields than with them: the replica gets all data anew")
+
 // timesKnown is what a Node remembers of replicas by their names.
 type timesKnown struct {
 	mu       sync.Mutex
@@ -39,7 +43,7 @@ type timesVerdict int
 
 const (
 	timesUnknown timesVerdict = iota
-	timesWanted               // its feed has ended with errFieldTimes: a snapshot of version 12 shows it
+	timesWanted               // its feed has ended with errFieldTimes, and a snapshot of version 12 shows it; or with errLonger
 	timesRefused              // it hasn't taken one
 	timesTaken
 )
@@ -85,8 +89,9 @@ func (f *feed) beginTimes() (resumes bool, err error) {
 		return true, nil
 	case config.DropFieldExpiry:
 		f.times = dropTimes
+		anew := n.times.of(f.name()) == timesWanted // see errLonger
 		n.times.forget(f.name())
-		return true, nil
+		return !anew, nil
 	}
 	verdict := n.times.of(f.name())
 	if verdict == timesTaken {
@@ -183,6 +188,7 @@ func (f *feed) adapt(payload []byte) ([]byte, error) {
 				return nil, err
 			}
 			if adapted, err = appendInstead(adapted, rest, size); err != nil {
+				f.node.times.set(f.name(), timesWanted)
 				return nil, err
 			}
 			done = at + size
@@ -237,7 +243,7 @@ func appendInstead(dst []byte, words [][]byte, size int) ([]byte, error) {
 	}
 	used := len(dst) - from
 	if used > size {
-		return nil, fmt.Errorf("replication: %.20q without times is longer than with them", words[0])
+		return nil, errLonger
 	}
 	return appendFiller(dst, size-used), nil
 }

@@ -2,12 +2,15 @@ package replication
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"strings"
 	"testing"
 
+	"kedis/internal/config"
 	"kedis/internal/psync"
 	"kedis/internal/resp"
 	"kedis/storage/rdb"
@@ -101,5 +104,66 @@ func TestStreamsWithoutTimes(t *testing.T) {
 		if same, err := f.adapt(plain); err != nil || &same[0] != &plain[0] {
 			t.Errorf("%q, %v", same, err)
 		}
+	}
+}
+
+// compressedHash is a payload of Redis 8: a listpack, compressed as a whole, of 300 fields with the
+// same value and time.
+func compressedHash() []byte {
+	const value, fields = 40, 300
+	rest := append([]byte{0x80 | value}, bytes.Repeat([]byte{'v'}, value)...)
+	rest = binary.LittleEndian.AppendUint64(append(rest, value+1, 0xf4), 4102444800000)
+	rest = append(rest, 9)
+	field := func(i int) []byte { return fmt.Appendf(nil, "\x84f%03d\x05", i) }
+	size := 6 + fields*(len(rest)+6) + 1
+	first := binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint32(nil, uint32(size)), 3*fields)
+	first = append(append(first, field(0)...), rest...)
+	var compressed []byte
+	for len(first) > 0 {
+		n := min(len(first), 32)
+		compressed = append(append(compressed, byte(n-1)), first[:n]...)
+		first = first[n:]
+	}
+	for i := 1; i < fields; i++ { // its name, and the rest of the one before again
+		compressed = append(append(compressed, 5), field(i)...)
+		compressed = append(compressed, 7<<5, byte(len(rest)-9), byte(len(rest)+6-1))
+	}
+	compressed = append(compressed, 0, 0xff)
+
+	payload := binary.LittleEndian.AppendUint64([]byte{25}, 4102444800000)
+	payload = binary.BigEndian.AppendUint32(append(payload, 0xc3, 0x80), uint32(len(compressed)))
+	payload = append(binary.BigEndian.AppendUint32(append(payload, 0x80), uint32(size)), compressed...)
+	payload = append(payload, 12, 0)
+	return binary.LittleEndian.AppendUint64(payload, rdb.CRC64(0, payload))
+}
+
+// TestLongerWithoutTimes: where a command doesn't fit where it stood, the replica gets all data
+// anew, once.
+func TestLongerWithoutTimes(t *testing.T) {
+	c := config.New()
+	if err := c.SetFlag("replica-field-expiry", "drop"); err != nil {
+		t.Fatal(err)
+	}
+	f := &feed{node: &Node{Options: Options{Config: c}}, client: psync.Replica{Address: "replica"}}
+	resumes := func() bool {
+		t.Helper()
+		resumes, err := f.beginTimes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resumes
+	}
+	if !resumes() {
+		t.Error("a replica doesn't go on though nothing has happened")
+	}
+	restore := resp.AppendRequest(nil, []byte("RESTORE"), []byte("h"), []byte("0"), compressedHash())
+	if _, err := f.adapt(restore); !errors.Is(err, errLonger) {
+		t.Fatalf("a command is longer without times: %v", err)
+	}
+	if resumes() {
+		t.Error("the replica goes on in front of what can't be sent")
+	}
+	if !resumes() {
+		t.Error("the replica gets its data again and again")
 	}
 }
