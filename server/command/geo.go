@@ -144,13 +144,7 @@ func placeOf(z *storage.ZSet, member []byte) (p geo.Point, found bool, err error
 
 // appendDistance writes a distance with four places behind the point.
 func appendDistance(dst []byte, distance float64) []byte {
-	const one = 10_000
-	n := int64(math.RoundToEven(distance * one))
-	dst = strconv.AppendInt(dst, n/one, 10)
-	point := len(dst)
-	dst = strconv.AppendInt(dst, one+n%one, 10) // with a digit too many where the point is to be
-	dst[point] = '.'
-	return dst
+	return strconv.AppendFloat(dst, distance, 'f', 4, 64)
 }
 
 // replyPoint uses scratch memory, and returns it.

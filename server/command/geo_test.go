@@ -20,3 +20,12 @@ func TestGeoEffects(t *testing.T) {
 		{places, "geosearchstore g g frommember a byradius 1 m", "MULTI; DEL g; ZADD g 3377822707026402 a; EXEC"},
 	})
 }
+
+// TestDistancesAreRoundedOnce: as by C's "%.4f", and not once more when they are multiplied.
+func TestDistancesAreRoundedOnce(t *testing.T) {
+	for distance, want := range map[float64]string{0: "0.0000", 166274.15156960033: "166274.1516", 18990911.03495: "18990911.0349", 16942945.01955: "16942945.0195"} {
+		if got := string(appendDistance(nil, distance)); got != want {
+			t.Errorf("%v is written %s, want %s", distance, got, want)
+		}
+	}
+}
