@@ -50,7 +50,7 @@ func (d DB) dueIn(what engine.Timed, index byte, behind ttl.Due, now int64, limi
 		behind = ttl.Due{ExpireMs: max(given, 1) - 1, Key: []byte{}}
 	}
 	var due []ttl.Due
-	var keys []byte // copies, for what the walk returns keeps whole pieces of memory from being given back
+	keys := []byte{} // copies, for what the walk returns keeps whole pieces of memory from being given back
 	err := d.scanDue(index, behind, now, limit, func(expireMs int64, key []byte) {
 		from := len(keys)
 		keys = append(keys, key...)

@@ -237,19 +237,46 @@ func combineNewly(c *Invocation, operation bitmap.Operation) error {
 	if err != nil {
 		return err
 	}
-	word := wordSet
-	err = combineBits(c, operation, func(part []byte) {
-		c.Effect(word, target, part)
-		word = wordAppend
-	})
+	r := repeatedString{c: c, key: target}
+	err = combineBits(c, operation, r.add)
 	switch {
-	case &word[0] == &wordAppend[0]:
+	case r.length > 0:
+		r.end()
 	case old.Exists:
 		c.Effect(wordDel, target)
 	default:
 		c.NoEffect()
 	}
 	return err
+}
+
+// repeatedString repeats a new string that has come out in parts. Of half a gigabyte with a bit at
+// its end only the first part and the last are repeated: zeros between others come by themselves.
+type repeatedString struct {
+	c                *Invocation
+	key              []byte
+	length, repeated int
+}
+
+func (r *repeatedString) add(part []byte) {
+	from := r.length
+	r.length += len(part)
+	switch {
+	case from == 0:
+		r.c.Effect(wordSet, r.key, part)
+	case bitmap.Count(part) > 0:
+		r.c.Effect(wordSetRange, r.key, formatInteger(int64(from)), part)
+	default:
+		return
+	}
+	r.repeated = r.length
+}
+
+// end repeats the length, where zeros end the string.
+func (r *repeatedString) end() {
+	if r.repeated < r.length {
+		r.c.Effect(wordSetRange, r.key, formatInteger(int64(r.length-1)), []byte{0})
+	}
 }
 
 // bitField is BITFIELD, and when nothing may be written BITFIELD_RO.

@@ -34,6 +34,35 @@ func TestBitOpEffects(t *testing.T) {
 	})
 }
 
+// TestBitOpEffectsOfZeros: what is repeated of a long string is as long as what it has.
+func TestBitOpEffectsOfZeros(t *testing.T) {
+	engine, log := newTestEngine(t)
+	client := newTestClient(t, engine)
+	for _, operation := range []string{"ONE t a b", "DIFF t a b", "DIFF t a a", "ANDOR t a b"} {
+		client.Do("SETBIT", "a", "40000000", "1")
+		client.Do("SETBIT", "b", "30000000", "1")
+		client.Do("SET", "t", "former")
+		log.Content = nil
+		client.Do(strings.Split("BITOP "+operation, " ")...)
+		want := client.Do("GET", "t")
+		if len(log.Content) > 300_000 {
+			t.Errorf("BITOP %s: %d bytes are repeated", operation, len(log.Content))
+		}
+		effects := enginetest.Requests(t, log.Content)
+		client.Flush()
+		client.Do("SET", "t", "former")
+		for _, effect := range effects {
+			if effect != "MULTI" && effect != "EXEC" {
+				client.Do(strings.SplitN(effect, " ", 3+strings.Count(effect, "SETRANGE"))...)
+			}
+		}
+		if client.Do("GET", "t") != want {
+			t.Errorf("BITOP %s is repeated as another string", operation)
+		}
+		client.Flush()
+	}
+}
+
 // TestCountedUnionEffects: AGGREGATE COUNT is repeated as the sorted set that comes out.
 func TestCountedUnionEffects(t *testing.T) {
 	const sets = "zadd a 5 x 6 y; zadd b 7 x"

@@ -10,7 +10,7 @@ var (
 	wordPersist   = []byte("PERSIST")
 	wordPXAT      = []byte("PXAT")
 	wordSet       = []byte("SET")
-	wordAppend    = []byte("APPEND")
+	wordSetRange  = []byte("SETRANGE")
 )
 
 func formatInteger(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
