@@ -7,8 +7,9 @@
 // tells how far it is.
 //
 // The package knows the protocol and the serialization of Redis, and no command of ours: where keys
-// stand in a command, a Commands tells. It may import storage/rdb, storage/digest, internal
-// packages and the client library. docs/migration.md is the user's guide.
+// stand in a command, a Commands tells. It may import binlog, storage/rdb, storage/digest,
+// storage/fieldtimes, internal packages, the client library and golang.org/x/sys.
+// docs/migration.md is the user's guide.
 package migrate
 
 import "kedis/storage/rdb"

@@ -3,8 +3,8 @@
 //
 // It knows positions, histories and Redis's replication protocol. It knows no command: what a
 // stream's commands do, a StreamApplier says, and what the server around it does for it, a Host. It
-// may import storage, storage/rdb, binlog and internal packages. docs/replication.md tells the
-// whole story.
+// may import storage, storage/layout, storage/rdb, storage/fieldtimes, binlog and internal
+// packages. docs/replication.md tells the whole story.
 //
 // Sources: Redis's documentation of replication, and what redis-server 7.0 sends and takes.
 package replication

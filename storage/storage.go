@@ -4,9 +4,8 @@
 // of any type need to know of it. Records are read and written through package storage/engine,
 // whose Store and Txn are part of those here: it decides where a record is, and knows no type.
 //
-// The package may import what lies below it: storage/engine, storage/layout, storage/listpack,
-// storage/intset, storage/rdb and so on, and internal packages. It knows nothing of commands,
-// connections or replies.
+// The package may import what lies below it: other packages of storage, ttl, and internal packages.
+// It knows nothing of commands, connections or replies.
 package storage
 
 import (

@@ -4,8 +4,8 @@
 //
 // An option's value is live: Config's fields are read from anywhere, at any time, without a lock.
 // The package knows what a value may be and not what it is for: parts that must be told of a change
-// register a hook. It imports the standard library, internal/glob, internal/keyevent
-// and internal/number.
+// register a hook. It imports the standard library, internal/glob, internal/keyevent,
+// internal/number and internal/quotes.
 package config
 
 import (
@@ -70,7 +70,7 @@ type Config struct {
 	Daemonize  Bool
 	Supervised Value[Supervision]
 	Databases  Int
-	HZ         Int // rounds of background work per second
+	HZ         Int // rounds per second of removing what has expired
 	LogLevel   Value[LogLevel]
 	LogFile    String // empty is standard output
 	LogFormat  Value[LogFormat]

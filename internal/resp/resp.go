@@ -2,8 +2,8 @@
 // requests for the server, a writer of replies, and a blocking reader of both for links to other
 // servers, for tools and for tests.
 //
-// It knows no command, connection or configuration, and imports the standard library and
-// internal/number.
+// It knows no command, connection or configuration, and imports the standard library,
+// internal/buffer, internal/number and internal/quotes.
 //
 // Requests are arrays of bulk strings, or lines of words (inline requests):
 //

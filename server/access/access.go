@@ -4,8 +4,9 @@
 // access to databases is Valkey 9.1's.
 //
 // It knows commands only as names with categories and numbers (Vocabulary), and requests only
-// through an interface (Request), and imports the standard library, server/quota, internal/glob and
-// internal/number. What becomes of clients whose user has changed is up to who changes the user.
+// through an interface (Request), and imports the standard library, server/quota, internal/glob,
+// internal/number and internal/quotes. What becomes of clients whose user has changed is up to who
+// changes the user.
 package access
 
 import (

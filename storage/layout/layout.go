@@ -5,11 +5,12 @@
 //
 // # Column families
 //
-// The family "default" holds three records:
+// The family "default" holds four records:
 //
 //	"format"  → format version:4
 //	"state"   → see State; written in the same batch as the data that it describes
 //	"highest" → id:8, the highest element id that an earlier version has staged ahead of the state
+//	"counts"  → how many entries of large collections stand where; see engine.Store.keepCounts
 //
 // Each namespace has a family of its own, called Family(number). Numbers are never used again.
 //

@@ -12,7 +12,7 @@
 // what is there before memory is taken, and packed forms are checked to the last byte.
 //
 // The package knows nothing of how Kedis stores anything. It imports the standard library,
-// storage/listpack and storage/intset.
+// storage/listpack, storage/intset and internal/number.
 //
 // Sources: the comments in Redis's rdb.h, and https://rdb.fnordig.de/file_format.html. Integers
 // are little-endian unless said otherwise.

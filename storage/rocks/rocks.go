@@ -1,6 +1,6 @@
-// Package rocks is RocksDB behind one type. It is the only package that knows grocksdb, C and C++;
-// it imports nothing else of ours, and knows nothing of keys, values, transactions or what the
-// families are for.
+// Package rocks is RocksDB behind one type. It is the only package that knows grocksdb and C++. Of
+// ours it imports internal/buffer and internal/hugepage. It knows nothing of keys, values,
+// transactions or what the families are for.
 //
 // Two ways lead into RocksDB. What is rare (options, opening, families, checkpoints, properties,
 // compaction, ingestion) goes through grocksdb. What is hot, or what the C API lacks, goes through
