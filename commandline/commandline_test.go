@@ -602,6 +602,31 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// TestMoreDatabasesThanToolsKnow has tools meet a database that they weren't told of: in a log, in
+// a checkpoint and in a data directory.
+func TestMoreDatabasesThanToolsKnow(t *testing.T) {
+	directory := t.TempDir()
+	s := start(t, directory, "--databases", "64")
+	c := s.MustDial(t)
+	ask(t, c, "save")
+	empty := onlyCheckpoint(t, directory)
+	ask(t, c, "select", "20")
+	ask(t, c, "set", "key", "value")
+	stop(t, s)
+	for _, args := range [][]string{
+		{"restore", "--checkpoint", empty, "--binlog", filepath.Join(directory, "binlog", "1"), filepath.Join(t.TempDir(), "restored")},
+		{"restore", "--checkpoint", filepath.Join(directory, "db"), filepath.Join(t.TempDir(), "restored")},
+		{"export", filepath.Join(t.TempDir(), "dump.rdb"), "--dir", directory},
+	} {
+		if got := kedis(t, args...); got.code == 0 || !strings.Contains(got.stderr, "(see --databases)") {
+			t.Errorf("%q: %+v", args, got)
+		}
+		if got := kedis(t, append(args, "--databases", "64")...); got.code != 0 {
+			t.Errorf("%q with the option: %+v", args, got)
+		}
+	}
+}
+
 // TestRestoreOfTheCheckpointAlone serves what was restored, has a replica follow it, and restores a
 // checkpoint of it again.
 func TestRestoreOfTheCheckpointAlone(t *testing.T) {

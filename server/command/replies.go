@@ -8,5 +8,4 @@ const (
 	ErrTooLong    = Error("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
 	ErrNotReal    = Error("ERR value is out of range, must be positive")
 	ErrExecAbort  = Error("EXECABORT Transaction discarded because of previous errors.")
-	ErrDBIndex    = Error("ERR DB index is out of range")
 )

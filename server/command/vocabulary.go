@@ -100,6 +100,7 @@ const (
 	ErrSyntax     = execute.ErrSyntax
 	ErrNotInteger = execute.ErrNotInteger
 	ErrWrongType  = execute.ErrWrongType
+	ErrDBIndex    = execute.ErrDBIndex
 )
 
 // Errorf makes an error reply.

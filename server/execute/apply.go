@@ -23,13 +23,18 @@ type LogApplier struct {
 // configured is nil, or why what a log or a stream has next can't be applied: a database that the
 // configuration doesn't have is selected there, and the command may use it.
 func (c *Invocation) configured() error {
-	repeat, databases := &c.batch.repeat, c.Engine.Store.Databases()
-	if !repeat.applying || c.selected < databases || !c.Engine.ChangesData(c.Args) {
+	repeat := &c.batch.repeat
+	if !repeat.applying || c.selected < c.Engine.Store.Databases() || !c.Engine.ChangesData(c.Args) {
 		return nil
 	}
-	err := fmt.Errorf("database %d is selected, but only %d databases are configured", c.selected, databases)
+	err := fmt.Errorf("database %d is selected, but %s", c.selected, c.onlyDatabases())
 	repeat.failure = cmp.Or(repeat.failure, err)
 	return err
+}
+
+// onlyDatabases tells who has a log or a stream repeated what is missing.
+func (c *Invocation) onlyDatabases() string {
+	return fmt.Sprintf("only %d databases are configured (see --databases)", c.Engine.Store.Databases())
 }
 
 // errNotCarriedOut is a broken invariant: nothing that is in the log waits, or runs by itself.

@@ -428,6 +428,9 @@ func (b *Batch) mode(c *Invocation) storage.Mode {
 func (c *Invocation) Fail(err error) {
 	text, known := c.answerError(err)
 	if repeat := &c.batch.repeat; repeat.applying && repeat.failure == nil {
+		if text == string(ErrDBIndex) {
+			text += ": " + c.onlyDatabases()
+		}
 		repeat.failure = fmt.Errorf("%s: %s", c.Command.full, text)
 		if known {
 			repeat.failure = fmt.Errorf("%w: %w", storage.ErrDiverged, repeat.failure)

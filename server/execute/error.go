@@ -16,6 +16,7 @@ const (
 	ErrSyntax     = Error("ERR syntax error")
 	ErrNotInteger = Error("ERR value is not an integer or out of range")
 	ErrWrongType  = Error("WRONGTYPE Operation against a key holding the wrong kind of value")
+	ErrDBIndex    = Error("ERR DB index is out of range")
 	ErrNoAuth     = Error("NOAUTH Authentication required.")
 	errUnwanted   = Error("ERR the client sends no more, and the command takes too long to be read by somebody who may be gone")
 )

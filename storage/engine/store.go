@@ -277,7 +277,7 @@ func (s *Store) readState() error {
 			if d.Keys == 0 {
 				continue
 			}
-			return fmt.Errorf("storage: database %d holds %d keys, but only %d databases are configured",
+			return fmt.Errorf("storage: database %d holds %d keys, but only %d databases are configured (see --databases)",
 				d.Number, d.Keys, s.Databases())
 		}
 		ns := &Namespace{Number: d.Namespace}
