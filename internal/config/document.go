@@ -13,7 +13,8 @@ func (o *option) usage() string {
 	return fmt.Sprintf("%s (%s)", strings.TrimSuffix(first, "."), o.expects())
 }
 
-// Sample returns the kedis.conf that is shipped: every option with its documentation and default.
+// Sample returns the kedis.conf that is shipped: every option that has an effect, with its
+// documentation and default.
 func (c *Config) Sample() string {
 	var out strings.Builder
 	comment(&out, sampleIntroduction)
@@ -109,7 +110,7 @@ over the file, or while the server runs:
 The file has Redis's format: a name and a value on each line, quotes around values that hold spaces or are
 empty, comments after #, and include lines, whose paths are relative to the file that they stand in. A mistake
 is reported with its line and with what was expected; the server doesn't start. The file that is shipped,
-kedis.conf, holds every option with its default.
+kedis.conf, holds every option that has an effect, with its default.
 
 - **Live**: yes if CONFIG SET can change it, no if it is read at start only.
 - **Sizes** are in bytes or have a unit, as in Redis: 1k is 1000 bytes, 1kb is 1024; likewise m, mb, g and gb.

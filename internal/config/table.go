@@ -138,7 +138,7 @@ func (c *Config) process() []*option {
 			NOTIFY_SOCKET, for units of Type=notify), whichever of them has started the server (auto), or nobody. A
 			supervised server stays in the foreground, whatever daemonize says.`),
 		row("hz", &c.HZ, clamped(integer(0, mostInt, "rounds per second"), 1, 500), "10", live,
-			"How often background work is done: closing idle clients, looking for expired keys."),
+			"How often keys, and fields of hashes, that have expired are looked for, to be removed."),
 		row("loglevel", &c.LogLevel, choice[LogLevel]("debug", "verbose", "notice", "warning"), "notice", byHook,
 			"The least urgent lines that are logged. notice is what to use in production."),
 		row("logfile", &c.LogFile, anyText("a path, or nothing"), "", atStart,
@@ -334,8 +334,8 @@ func (c *Config) memoryTier(memory int64) []*option {
 		row("clean-cache-share", &c.CleanCacheShare, percentage(), "50%", byHook,
 			`How much of memory-tier may be copies of what RocksDB has, and up to half of that filters, of
 			ten bits or more for each key, field, member and score that is looked for one by one, and a
-			quarter, and what copies leave, the order of sorted sets, sets, hashes and lists in use, of some 20
-			bytes and the element for each; the rest is for recent writes that RocksDB doesn't have yet.`),
+			quarter, and what copies leave, the order of sorted sets, sets, hashes, lists and streams in use, of
+			some 20 bytes and the element for each; the rest is for recent writes that RocksDB doesn't have yet.`),
 		row("generation-bytes", &c.GenerationBytes, size(1024, gb), "256mb", live,
 			`Recent writes are collected up to this size before they go to RocksDB in one sorted batch, or up to
 			a quarter of what memory-tier has for recent writes, if that is less (but at least 1mb). From half
