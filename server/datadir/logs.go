@@ -68,7 +68,8 @@ func checkSuperfluous(directory string, in *binlog.Log) error {
 	return nil
 }
 
-// shared returns the position up to which a log follows the history with an id; -1 if it never did.
+// shared returns the last position up to which a log follows the history with an id, which may have
+// been left and taken up again; -1 if it never did.
 func shared(log *binlog.Log, id string) int64 {
 	if log == nil {
 		return -1
@@ -77,7 +78,7 @@ func shared(log *binlog.Log, id string) int64 {
 	if history.ID == id {
 		return log.Position()
 	}
-	for _, ancestor := range history.Ancestors {
+	for _, ancestor := range slices.Backward(history.Ancestors) {
 		if ancestor.ID == id {
 			return ancestor.Left
 		}

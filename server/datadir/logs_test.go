@@ -109,6 +109,48 @@ func TestPartialForkIsRemoved(t *testing.T) {
 	}
 }
 
+// TestForkOfAHistoryThatCameAgain starts a data directory in which a crash has left a fork. The
+// history of the fork is one that the log has left, taken up again and left once more.
+func TestForkOfAHistoryThatCameAgain(t *testing.T) {
+	options := config.New()
+	if err := options.SetFlag("dir", t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	data, err := Open(options, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := data.Log()
+	ping := func() error {
+		_, err := log.Append(0, 0, []byte("*1\r\n$4\r\nPING\r\n"))
+		return err
+	}
+	again := log.History().ID
+	if err := errors.Join(ping(), log.Branch(binlog.NewID()), log.Branch(again), ping()); err != nil {
+		t.Fatal(err)
+	}
+	end := log.Position()
+	if err := errors.Join(log.Branch(binlog.NewID()), ping()); err != nil {
+		t.Fatal(err)
+	}
+	fork, number, err := data.ForkLog(end)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(fork.Close(), data.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if data, err = Open(options, hclog.NewNullLogger()); err != nil {
+		t.Fatal(err)
+	}
+	if err := data.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(data.logOptions(number).Directory); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the fork is there: %v", err)
+	}
+}
+
 // TestFormerLogThatCannotBeKept starts a data directory whose former log has an end to be kept, and
 // can't be. The log stays for a later start, which keeps it.
 func TestFormerLogThatCannotBeKept(t *testing.T) {
