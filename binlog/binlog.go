@@ -222,6 +222,7 @@ type Log struct {
 	syncs
 	waiters
 	purging sync.Mutex
+	damage  atomic.Pointer[CorruptError] // that a reader has met last
 
 	attention chan struct{} // wakes the keeper
 	stop      chan struct{}

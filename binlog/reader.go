@@ -32,8 +32,8 @@ type Reader struct {
 }
 
 // NewReader returns a reader that starts at a position: that of a record, or any other border
-// between two commands. Errors: ErrPurged, ErrBeyondEnd, ErrNotBorder, ErrCorrupt. It reads the
-// headers of up to one segment's records.
+// between two commands. Errors: ErrPurged, ErrBeyondEnd, ErrNotBorder, ErrCorrupt. The last comes
+// also when a reader has met damage ahead. It reads the headers of up to one segment's records.
 func (l *Log) NewReader(from Position) (*Reader, error) {
 	r := &Reader{log: l, wake: make(chan struct{}, 1)}
 	atEnd, err := r.attach(from)
@@ -57,11 +57,14 @@ func (r *Reader) attach(from Position) (int64, error) {
 	l := r.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	damage := l.damage.Load()
 	switch first, written := l.segments[0].start, l.written.Load(); {
 	case l.closed:
 		return 0, ErrClosed
 	case from < first:
 		return 0, fmt.Errorf("%w: %d, the log begins at %d", ErrPurged, from, first)
+	case damage != nil && from <= damage.Position:
+		return 0, damage
 	case from > written:
 		return 0, fmt.Errorf("%w: %d, the log ends at %d", ErrBeyondEnd, from, written)
 	case from == written:
@@ -140,8 +143,10 @@ func (r *Reader) enter(from Position) error {
 // failure says where a record could not be read.
 func (r *Reader) failure(err error) error {
 	if err == errEnd || bad(err) {
-		return &CorruptError{Path: r.segment.path, Offset: r.scan.offset, Position: r.scan.position,
+		damage := &CorruptError{Path: r.segment.path, Offset: r.scan.offset, Position: r.scan.position,
 			Durable: r.log.Durable(), Reason: err.Error()}
+		r.log.damage.Store(damage)
+		return damage
 	}
 	return fmt.Errorf("binlog: %w", err)
 }

@@ -267,7 +267,8 @@ func TestReaderOfClosedLog(t *testing.T) {
 	}
 }
 
-// A reader that meets damage says where, and neither skips it nor goes on.
+// A reader that meets damage says where, and neither skips it nor goes on. The next one doesn't
+// begin before it.
 func TestReaderMeetsDamage(t *testing.T) {
 	l := create(t, options(t), 0)
 	first := add(t, l, command("PING"))
@@ -292,8 +293,13 @@ func TestReaderMeetsDamage(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.NewReader(second - 3); !errors.Is(err, ErrCorrupt) {
-		t.Fatalf("a start inside a damaged record: %v", err)
+	for _, from := range []Position{0, first, second - 3} {
+		if _, err := l.NewReader(from); !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("a start at %d, before or inside a damaged record: %v", from, err)
+		}
+	}
+	if stream, err := follow(l, second, l.Position()); err != nil || !bytes.Equal(stream, command("PING")) {
+		t.Fatalf("a start behind the damage: %q, %v", stream, err)
 	}
 }
 

@@ -171,7 +171,7 @@ func (f *feed) resume() (*binlog.Reader, error) {
 	}
 	reader, err := log.NewReader(position)
 	switch {
-	case errors.Is(err, binlog.ErrPurged), errors.Is(err, binlog.ErrBeyondEnd), errors.Is(err, binlog.ErrNotBorder):
+	case errors.Is(err, binlog.ErrPurged), errors.Is(err, binlog.ErrBeyondEnd), errors.Is(err, binlog.ErrNotBorder), errors.Is(err, binlog.ErrCorrupt):
 		n.counters.refused.Add(1)
 		n.Logger.Info("a replica can't go on where it is", "address", f.name(), "reason", err)
 		return nil, nil
