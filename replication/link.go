@@ -527,10 +527,11 @@ func (l *link) goOn(id string, position int64) error {
 		if log.History().ID == id {
 			return nil
 		}
-		if err := l.node.Store.BetweenCommits(func() error { return log.Branch(id) }); err != nil {
+		err := l.node.Store.BetweenCommits(func() error { return log.Branch(id) })
+		l.node.disconnect() // what couldn't be synced stands all the same
+		if err != nil {
 			return fmt.Errorf("replication: taking up the primary's history: %w", err)
 		}
-		l.node.disconnect()
 		return nil
 	})
 }

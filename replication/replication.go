@@ -411,11 +411,9 @@ func (n *Node) BeginHistory() error {
 	case n.link != nil:
 		return errPrimarysHistory
 	}
-	if err := n.branch(); err != nil {
-		return err
-	}
-	n.disconnect()
-	return nil
+	err := n.branch()
+	n.disconnect() // what couldn't be synced stands all the same
+	return err
 }
 
 // target is where a primary is.

@@ -2,6 +2,7 @@ package replication
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 	"kedis/internal/config"
 	"kedis/internal/metrics"
 	"kedis/internal/resp"
+	"kedis/storage"
+	"kedis/storage/engine"
 )
 
 const (
@@ -206,6 +209,37 @@ type loggedHost struct {
 }
 
 func (h *loggedHost) Log() *binlog.Log { return h.log }
+
+func (h *loggedHost) ForgetParted() error { return nil }
+
+// TestReplicasAskAnewWhenABranchFails: the log may be in the new history already, when what failed
+// was its sync. A replica that is fed on would take what follows for the former history's.
+func TestReplicasAskAnewWhenABranchFails(t *testing.T) {
+	for name, branch := range map[string]func(n *Node) error{
+		"the primary's history": func(n *Node) error { return (&link{node: n}).goOn(idB, 0) },
+		"a new history":         (*Node).BeginHistory,
+	} {
+		log, err := binlog.Create(binlog.Options{Directory: t.TempDir()}, binlog.History{ID: idA}, 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := log.Close(); err != nil {
+			t.Fatal(err)
+		}
+		n := node(t, t.TempDir(), "")
+		n.Store, n.Host = &storage.Store{Store: new(engine.Store)}, &loggedHost{log: log}
+		conn, replica := net.Pipe()
+		defer replica.Close()
+		f := &feed{node: n, conn: conn, cancel: func() {}}
+		n.feeds[f] = struct{}{}
+		if err := branch(n); !errors.Is(err, binlog.ErrClosed) {
+			t.Errorf("%s in a log that is closed: %v", name, err)
+		}
+		if !f.ending.Load() {
+			t.Errorf("%s: the replica is fed on", name)
+		}
+	}
+}
 
 // TestReadersPassByWhoWaitsForTheDisk asks what reactors ask while a role changes: that may take as
 // long as the disk does.
