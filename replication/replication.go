@@ -292,8 +292,12 @@ func (n *Node) Promote() error {
 
 // promote needs roles to be held, on a replica.
 func (n *Node) promote() error {
+	pending := n.unsettled
 	if err := n.settle(); err != nil {
 		return err
+	}
+	if pending {
+		defer n.removeFormerLogs() // writes needn't wait for that
 	}
 	n.link.end()
 	if err := n.branch(); err != nil {

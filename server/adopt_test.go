@@ -263,6 +263,19 @@ func TestKilledWhileAdopting(t *testing.T) {
 	}
 }
 
+// TestPromotionRemovesTheFormerLog promotes a replica before its link has brought to the disk which
+// log the data belongs to.
+func TestPromotionRemovesTheFormerLog(t *testing.T) {
+	s := startSynchronizing(t, stepReadmitted)
+	if err := s.node.Promote(); err != nil {
+		t.Fatal(err)
+	}
+	s.goOn()
+	if logs, err := os.ReadDir(filepath.Join(s.config.Dir.Get(), "binlog")); err != nil || len(logs) != 1 || logs[0].Name() != "2" {
+		t.Errorf("there are the logs %v, %v", logs, err)
+	}
+}
+
 // TestFeedThatBeginsInTheExchange has a replica ask for all data when they are exchanged and the
 // log is not: it isn't told the former log's history, of which the new data is not.
 func TestFeedThatBeginsInTheExchange(t *testing.T) {
