@@ -22,16 +22,21 @@ import (
 // Histories returns the ids of the histories that the server has been in, and up to where: "id
 // position id position …". The last one is the present one.
 func (n *Node) Histories() string {
-	log := n.Host.Log()
 	var text strings.Builder
-	for _, h := range branches(log.History(), log.Position()) {
+	for _, h := range branches(n.Host.Log()) {
 		fmt.Fprintf(&text, "%s %d ", h.ID, h.Left)
 	}
 	return strings.TrimSuffix(text.String(), " ")
 }
 
-// branches lists a history and its ancestors with the positions up to where they are known.
-func branches(h binlog.History, position int64) []binlog.Ancestor {
+// branches lists a log's history and its ancestors with the positions up to where they are known.
+// The position comes first: behind a promotion it could be one that only the next history has.
+func branches(log interface {
+	Position() int64
+	History() binlog.History
+}) []binlog.Ancestor {
+	position := log.Position()
+	h := log.History()
 	return append(h.Ancestors[:len(h.Ancestors):len(h.Ancestors)], binlog.Ancestor{ID: h.ID, Left: position})
 }
 
@@ -72,7 +77,7 @@ func (l *link) startingPoint() (start, error) {
 	if err != nil {
 		return start{}, err
 	}
-	branch, at, found := meet(branches(log.History(), end), others)
+	branch, at, found := meet(branches(log), others)
 	switch {
 	case !found && len(others) > 0: // strangers, whose data take the place of the server's, as REPLICAOF asks
 		return from, nil

@@ -37,6 +37,36 @@ func TestMeet(t *testing.T) {
 	}
 }
 
+// promoting is a log at 1000 that begins a new history and goes on when it is looked at.
+type promoting struct{ looked bool }
+
+func (p *promoting) look() (formerly bool) {
+	formerly, p.looked = !p.looked, true
+	return formerly
+}
+
+func (p *promoting) Position() int64 {
+	if p.look() {
+		return 1000
+	}
+	return 1050
+}
+
+func (p *promoting) History() binlog.History {
+	if p.look() {
+		return binlog.History{ID: idA}
+	}
+	return binlog.History{ID: idB, Ancestors: []binlog.Ancestor{{ID: idA, Left: 1000}}}
+}
+
+// TestHistoriesInAPromotion: of no history more is told than there was.
+func TestHistoriesInAPromotion(t *testing.T) {
+	want := []binlog.Ancestor{{ID: idA, Left: 1000}, {ID: idB, Left: 1000}}
+	if got := branches(&promoting{}); !reflect.DeepEqual(got, want) {
+		t.Errorf("in a promotion the histories are %v", got)
+	}
+}
+
 func TestHistoriesOfInfo(t *testing.T) {
 	for text, want := range map[string][]string{
 		"# Replication\r\nrole:master\r\nmaster_replid:" + idB + "\r\nmaster_replid2:" + idA + "\r\nmaster_repl_offset:150\r\nsecond_repl_offset:101\r\n": {idA, "100", idB, "150"},
