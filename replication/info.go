@@ -81,9 +81,13 @@ func (n *Node) Info(fields *metrics.Fields) {
 	}
 	for i, f := range feeds {
 		host, port := f.announced()
+		state, lag := f.State(), time.Duration(0)
+		if state == feedOnline { // a Redis says nothing while it takes a snapshot
+			lag = f.lag(now)
+		}
 		fields.Text(fmt.Sprintf("slave%d", i), fmt.Sprintf("ip=%s,port=%d,state=%s,offset=%d,lag=%d",
-			host, port, f.State(), f.acked.Load(), int64(f.lag(now)/time.Second)))
-		if s := f.snapshot.Load(); s != nil && f.State() == feedSnapshot {
+			host, port, state, f.acked.Load(), int64(lag/time.Second)))
+		if s := f.snapshot.Load(); s != nil && state == feedSnapshot {
 			// Not a name that begins with "slave": Sentinel takes all of those for replicas.
 			fields.Text(fmt.Sprintf("snapshot%d", i), fmt.Sprintf("ip=%s,port=%d,keys=%d,total_keys=%d,bytes=%d",
 				host, port, s.keys.Load(), s.total, s.bytes.Load()))

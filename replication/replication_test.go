@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"kedis/binlog"
 	"kedis/internal/config"
 	"kedis/internal/metrics"
+	"kedis/internal/psync"
 	"kedis/internal/resp"
 	"kedis/storage"
 	"kedis/storage/engine"
@@ -269,6 +271,31 @@ func TestReadersPassByWhoWaitsForTheDisk(t *testing.T) {
 	}
 	if err := log.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLag: a replica that doesn't get the stream yet has no lag. A Redis says nothing while it
+// takes a snapshot.
+func TestLag(t *testing.T) {
+	log, err := binlog.Create(binlog.Options{Directory: t.TempDir()}, binlog.History{ID: idA}, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	n := node(t, t.TempDir(), "")
+	n.Host = &loggedHost{log: log}
+	f := &feed{node: n, client: psync.Replica{Address: "127.0.0.1", Port: 7000}}
+	n.feeds[f] = struct{}{}
+	f.heard.Store(time.Now().Add(-time.Hour).UnixMilli())
+	for state, want := range map[feedState]string{
+		feedBegins: "state=wait_bgsave,offset=0,lag=0\r\n", feedSnapshot: "state=send_bulk,offset=0,lag=0\r\n",
+		feedAwaitsAck: "state=send_bulk,offset=0,lag=0\r\n", feedOnline: "state=online,offset=0,lag=36",
+	} {
+		f.set(state)
+		info := metrics.Info{{Name: "Replication", Write: n.Info}}.Append(nil)
+		if !bytes.Contains(info, []byte("slave0:ip=127.0.0.1,port=7000,"+want)) {
+			t.Errorf("not %s in %s", want, info)
+		}
 	}
 }
 
