@@ -14,8 +14,8 @@ const (
 type rest struct {
 	at      int64     // the position
 	since   time.Time // when it came there
-	eagerly bool      // RocksDB was told to compact eagerly
-	told    time.Time
+	eagerly bool      // RocksDB, or a part of it, was told to compact eagerly
+	told    time.Time // when
 }
 
 // compactsEagerly reports whether RocksDB is to compact eagerly at a position, and whether it is to
@@ -32,5 +32,5 @@ func (r *rest) compactsEagerly(position int64, now time.Time) (eagerly, tell boo
 	return eagerly, true
 }
 
-// failed has RocksDB told again.
-func (r *rest) failed() { r.eagerly = !r.eagerly }
+// failed has RocksDB told again: some of it may compact eagerly, and some may not.
+func (r *rest) failed() { r.eagerly, r.told = true, time.Time{} }
