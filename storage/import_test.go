@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"kedis/redis-tests/seed"
@@ -13,9 +15,9 @@ import (
 	"kedis/storage/rdb"
 )
 
-// importCollection takes a collection with elements 0 to n-1 into an import, in the order that is
-// given.
-func importCollection(t *testing.T, i *Import, key string, kind rdb.Kind, order []int, length int) error {
+// importCollection takes a collection with elements 0 to n-1 into a database of an import, in the
+// order that is given.
+func importCollection(t *testing.T, i *Import, database int, key string, kind rdb.Kind, order []int, length int) error {
 	t.Helper()
 	w, d := rdb.NewPayloadWriter(), rdb.Decoder{MaxString: 1 << 30}
 	w.Begin(nil)
@@ -37,7 +39,7 @@ func importCollection(t *testing.T, i *Import, key string, kind rdb.Kind, order 
 	must(t, err)
 	v, err := d.Payload(payload)
 	must(t, err)
-	return i.Restore(0, []byte(key), v, 0)
+	return i.Restore(database, []byte(key), v, 0)
 }
 
 // importedElement is an element that is a little longer than length. Many of them begin alike.
@@ -66,7 +68,7 @@ func TestImportOfCollections(t *testing.T) {
 		}
 		key := fmt.Sprint("key", n)
 		collections[key] = c
-		must(t, importCollection(t, i, key, c.kind, random.Perm(c.count), c.length))
+		must(t, importCollection(t, i, 0, key, c.kind, random.Perm(c.count), c.length))
 		if random.IntN(10) == 0 {
 			must(t, s.Reopen())
 		}
@@ -110,6 +112,49 @@ func (c *importedCollection) expect(t *testing.T, d DB, key string) {
 	}
 }
 
+// TestImportOfSeveralDatabases has no more table files open than kinds of elements come. Of a
+// database that comes once more it takes the elements, too.
+func TestImportOfSeveralDatabases(t *testing.T) {
+	s := openStore(t, spreadOptions(t))
+	i, err := s.NewImport()
+	must(t, err)
+	c := importedCollection{rdb.Set, engine.InspectSpillBytes/(16<<10) + 1, 16 << 10}
+	order := rand.New(rand.NewPCG(seed.Of(t), 1)).Perm(c.count)
+	databases := s.Databases()
+	for n := range databases {
+		must(t, importCollection(t, i, n, "key", c.kind, order, c.length))
+	}
+	if open := openTables(t, s); open != 1 {
+		t.Errorf("%d table files are open for the sets of %d databases", open, databases)
+	}
+	must(t, importCollection(t, i, 0, "another key", c.kind, order, c.length))
+	must(t, i.Finish())
+	must(t, i.Swap(inside(s).CommitLog(), 1))
+	must(t, s.PersistState())
+	inTxn(t, s, func(d DB) {
+		c.expect(t, d, "another key")
+		for n := range databases {
+			c.expect(t, d.txn.DB(n), "key")
+		}
+	})
+	expectNothingRuledOut(t, s)
+}
+
+// openTables is the number of table files that are written before RocksDB takes them.
+func openTables(t *testing.T, s *Store) (count int) {
+	t.Helper()
+	const descriptors = "/proc/self/fd"
+	entries, err := os.ReadDir(descriptors)
+	must(t, err)
+	for _, entry := range entries {
+		path, err := os.Readlink(filepath.Join(descriptors, entry.Name()))
+		if err == nil && filepath.Dir(path) == filepath.Join(s.Rocks().Directory(), "tables") {
+			count++
+		}
+	}
+	return count
+}
+
 // TestImportOfTheSameElementTwice is refused, whether or not it comes with others that are sorted
 // together.
 func TestImportOfTheSameElementTwice(t *testing.T) {
@@ -120,7 +165,7 @@ func TestImportOfTheSameElementTwice(t *testing.T) {
 				i, err := s.NewImport()
 				must(t, err)
 				order := rand.New(rand.NewPCG(seed.Of(t), 1)).Perm(5 * engine.InspectSpillElements / 4 / (16 << 10))
-				err = importCollection(t, i, "key", kind, append(order, order[0]), length)
+				err = importCollection(t, i, 0, "key", kind, append(order, order[0]), length)
 				if err == nil {
 					err = i.Finish()
 				}
