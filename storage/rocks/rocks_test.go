@@ -790,7 +790,6 @@ func flip(t *testing.T, path string) {
 func TestCompactEagerly(t *testing.T) {
 	d := openAt(t, t.TempDir())
 	f, large := create(t, d, "f"), create(t, d, "large")
-	tables := func(f *Family) int { return int(d.collectedIn(f).tables) }
 	random := rand.New(rand.NewPCG(1, 2))
 	noise := make([]byte, 100<<10)
 	for i := range noise {
@@ -799,32 +798,44 @@ func TestCompactEagerly(t *testing.T) {
 	put(t, d, large, "a", string(noise), "z", string(noise))
 	must(t, d.Flush())
 	must(t, d.Compact(t.Context(), large))
-	for _, family := range []*Family{f, large} {
-		for range collectedIdle {
-			put(t, d, family, "a", "1", "z", "2")
-			must(t, d.Flush())
-		}
-	}
-	if tables(f) != collectedIdle {
-		t.Fatalf("%d tables were compacted though nobody asked", tables(f))
-	}
+	collectFew(t, d, large)
+	collectFew(t, d, f)
+	wantCollected(t, d, f, collectedIdle, "before anybody asked")
 	must(t, d.CompactEagerly(true))
-	for deadline := time.Now().Add(30 * time.Second); tables(f) > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d tables are left", tables(f))
-		}
-	}
-	if tables(large) != collectedIdle {
-		t.Errorf("%d tables are left where it isn't worth it", tables(large))
-	}
+	wantCollected(t, d, f, 0, "when it was asked for")
+	wantCollected(t, d, large, collectedIdle, "where it isn't worth it")
 	wantValue(t, d, f, nil, "z", "2")
 	must(t, d.CompactEagerly(false))
+	collectFew(t, d, f)
+	wantCollected(t, d, f, collectedIdle, "of what came afterwards")
+	must(t, d.Close())
+}
+
+// collectFew writes tables to level 0 of a family that are compacted only eagerly.
+func collectFew(t *testing.T, d *DB, f *Family) {
+	t.Helper()
 	for range collectedIdle {
-		put(t, d, f, "a", "3")
+		put(t, d, f, "a", "1", "z", "2")
 		must(t, d.Flush())
 	}
-	if tables(f) != collectedIdle {
-		t.Errorf("%d tables: they are still compacted eagerly", tables(f))
+}
+
+// wantCollected looks for tables on level 0 of a family when RocksDB has no compaction to do.
+func wantCollected(t *testing.T, d *DB, f *Family, want int, when string) {
+	t.Helper()
+	property := func(f *Family, name string) uint64 {
+		value, _ := d.inner.GetIntPropertyCF(name, f.handle)
+		return value
 	}
-	must(t, d.Close())
+	await(t, "the end of all compactions", func() bool {
+		for _, other := range d.all() { // first: what isn't pending any more runs
+			if property(other, "rocksdb.compaction-pending") > 0 {
+				return false
+			}
+		}
+		return property(f, "rocksdb.num-running-compactions") == 0
+	})
+	if got := int(d.collectedIn(f).tables); got != want {
+		t.Errorf("%d tables on level 0 of family %s %s, want %d", got, f.name, when, want)
+	}
 }
