@@ -22,7 +22,7 @@ func TestFullDisk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it fills disks")
 	}
-	for _, name := range []string{"Stays", "ComesAndGoes", "AtTheEnd", "StopsWrites", "HeldByCompactions", "AtACheckpoint"} {
+	for _, name := range []string{"Stays", "ComesAndGoes", "AtTheEnd", "StopsWrites", "HeldByCompactions", "AtACheckpoint", "CompactsEagerly"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			runOnSmallDisk(t, "TestInChildFullDisk"+name)
@@ -323,6 +323,38 @@ func TestInChildFullDiskHeldByCompactions(t *testing.T) {
 		}
 	}
 	wantNoLeftovers(t, d)
+	must(t, d.Close())
+}
+
+// TestInChildFullDiskCompactsEagerly compacts eagerly only as much at once as there is room for.
+func TestInChildFullDiskCompactsEagerly(t *testing.T) {
+	disk := diskOf(t, 80<<20)
+	d, err := Open(Options{Directory: filepath.Join(disk, "db"), WriteBufferBytes: 64 << 20, Compression: "none"})
+	must(t, err)
+	families := []*Family{create(t, d, "a"), create(t, d, "b")}
+	for _, f := range families { // 12 MB
+		for range collectedIdle {
+			for i := range 96 {
+				must(t, writeFiller(d, f, i))
+			}
+			must(t, d.Flush())
+		}
+	}
+	ballast := filepath.Join(disk, "ballast")
+	compact := func(room uint64, a, b int) {
+		t.Helper()
+		free, err := d.free()
+		must(t, err)
+		must(t, os.WriteFile(ballast, make([]byte, free-CompactionRoom-room), 0o600))
+		must(t, d.CompactEagerly(true))
+		when := fmt.Sprintf("with %d bytes of room", room)
+		wantCollected(t, d, families[0], a, when)
+		wantCollected(t, d, families[1], b, when)
+		must(t, os.Remove(ballast))
+	}
+	compact(8<<20, collectedIdle, collectedIdle)
+	compact(20<<20, 0, collectedIdle)
+	compact(20<<20, 0, 0)
 	must(t, d.Close())
 }
 

@@ -119,33 +119,48 @@ const (
 	eagerlyRewrote = 4 // bytes of the level below that are worth a byte of level 0
 )
 
-// CompactEagerly has RocksDB compact what is on level 0 though little has collected there, and what
-// comes later, until it is called with false: fewer tables are left to read in. It is for times in
-// which nothing is written. A family in which that would rewrite much for little is left alone.
+// CompactEagerly has RocksDB compact what is on level 0 though little has collected there: fewer
+// tables are left to read in. It is for times in which nothing is written, is called now and then
+// as long as they last, and with false at their end. A family is left alone in which that would
+// rewrite much for little, or more than the disk has room for.
 func (d *DB) CompactEagerly(eagerly bool) error {
 	return d.exclusively("set options", func() error {
+		needed := uint64(CompactionRoom)
 		for _, f := range d.all() {
-			tables := collected
-			if eagerly {
-				tables = collectedIdle
-			}
-			if f.eager == eagerly || eagerly && !d.worthCompacting(f) {
-				continue
-			}
-			if err := d.setFamily(f, map[string]string{"level0_file_num_compaction_trigger": strconv.Itoa(tables)}); err != nil {
+			if err := d.setEager(f, eagerly && d.worthCompacting(f, &needed)); err != nil {
 				return err
 			}
-			f.eager = eagerly
 		}
 		return nil
 	})
 }
 
+func (d *DB) setEager(f *Family, eager bool) error {
+	if f.eager == eager {
+		return nil
+	}
+	tables := collected
+	if eager {
+		tables = collectedIdle
+	}
+	err := d.setFamily(f, map[string]string{"level0_file_num_compaction_trigger": strconv.Itoa(tables)})
+	if err == nil {
+		f.eager = eager
+	}
+	return err
+}
+
 // worthCompacting reports whether a family has tables on level 0 to be compacted, beside those of
-// the level that they would go to.
-func (d *DB) worthCompacting(f *Family) bool {
+// the level that they would go to, and the disk has room for that. It adds it to the room that is
+// needed.
+func (d *DB) worthCompacting(f *Family, needed *uint64) bool {
 	now := d.collectedIn(f)
-	return now.tables >= collectedIdle && now.below <= eagerlyRewrote*now.bytes
+	with := *needed + uint64(now.bytes+now.below)
+	if now.tables < collectedIdle || now.below > eagerlyRewrote*now.bytes || d.RequireRoom(with) != nil {
+		return false
+	}
+	*needed = with
+	return true
 }
 
 func (d *DB) collectedIn(f *Family) C.rocks_collected { return C.rocks_family_collected(d.c, f.c) }
