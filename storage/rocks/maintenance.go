@@ -117,17 +117,21 @@ const (
 	collected      = 4 // tables on level 0 that RocksDB compacts
 	collectedIdle  = 2 // eagerly
 	eagerlyRewrote = 4 // bytes of the level below that are worth a byte of level 0
+	// eagerFamilies is how many families there may be. For each that is told anything RocksDB
+	// writes the options of all, and flushes wait.
+	eagerFamilies = 32
 )
 
 // CompactEagerly has RocksDB compact what is on level 0 though little has collected there: fewer
 // tables are left to read in. It is for times in which nothing is written, is called now and then
 // as long as they last, and with false at their end. A family is left alone in which that would
-// rewrite much for little, or more than the disk has room for.
+// rewrite much for little, or more than the disk has room for; all are where there are many.
 func (d *DB) CompactEagerly(eagerly bool) error {
 	return d.exclusively("set options", func() error {
-		needed := uint64(CompactionRoom)
-		for _, f := range d.all() {
-			if err := d.setEager(f, eagerly && d.worthCompacting(f, &needed)); err != nil {
+		families, needed := d.all(), uint64(CompactionRoom)
+		few := len(families) <= eagerFamilies
+		for _, f := range families {
+			if err := d.setEager(f, eagerly && few && d.worthCompacting(f, &needed)); err != nil {
 				return err
 			}
 		}

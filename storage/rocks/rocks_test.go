@@ -816,6 +816,22 @@ func TestCompactEagerly(t *testing.T) {
 	must(t, d.Close())
 }
 
+// TestCompactEagerlyWithManyFamilies: a database in which it would take long to tell RocksDB is
+// left alone.
+func TestCompactEagerlyWithManyFamilies(t *testing.T) {
+	d := openNew(t)
+	f := create(t, d, "f")
+	collectFew(t, d, f)
+	for n := len(d.Families()); n <= eagerFamilies; n++ {
+		create(t, d, fmt.Sprint(n))
+	}
+	must(t, d.CompactEagerly(true))
+	wantCollected(t, d, f, collectedIdle, "among many families")
+	must(t, d.Drop(d.Family(fmt.Sprint(eagerFamilies))))
+	must(t, d.CompactEagerly(true))
+	wantCollected(t, d, f, 0, "among fewer")
+}
+
 // collectFew writes tables to level 0 of a family that are compacted only eagerly.
 func collectFew(t *testing.T, d *DB, f *Family) {
 	t.Helper()
