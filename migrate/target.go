@@ -351,10 +351,14 @@ func (t *Target) applyToCluster(position Position, group []Command) error {
 		}
 	}
 	for _, slot := range order {
-		if t.marker.applied(slot, false, position) {
-			continue
+		if !t.marker.applied(slot, false, position) {
+			t.gather(t.lanes[slot%len(t.lanes)], bySlot[slot], position)
 		}
-		if err := t.add(t.lanes[slot%len(t.lanes)], bySlot[slot], position); err != nil {
+	}
+	// Not before all parts are gathered: a batch notes its position for each slot that it has
+	// something of.
+	for _, l := range t.lanes {
+		if err := t.pushFull(l); err != nil {
 			return err
 		}
 	}
@@ -372,6 +376,12 @@ func (t *Target) laneOf(key []byte) int {
 
 // add puts a group into a lane's batch, as a whole, and sends that when it is full.
 func (t *Target) add(l *lane, group []Command, position Position) error {
+	t.gather(l, group, position)
+	return t.pushFull(l)
+}
+
+// gather puts a group, or a slot's part of it, into a lane's batch.
+func (t *Target) gather(l *lane, group []Command, position Position) {
 	for _, c := range group {
 		slot := 0
 		if t.cluster != nil {
@@ -380,7 +390,6 @@ func (t *Target) add(l *lane, group []Command, position Position) error {
 		l.open.add(c.Database, slot, c.Args...)
 	}
 	l.open.position = position
-	return t.pushFull(l)
 }
 
 // pushFull sends a lane's open batch if it is full.
