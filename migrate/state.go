@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"kedis/internal/durable"
 )
 
 // state is what a position file holds: what is moved, and how far that is. It is JSON, so that a
@@ -115,7 +118,10 @@ func replaceFile(path string, content []byte) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(newPath(path), path)
+	if err := os.Rename(newPath(path), path); err != nil {
+		return err
+	}
+	return durable.SyncDirectory(filepath.Dir(path))
 }
 
 // ownPath is the file beside the position file that lists the keys which the target had.
