@@ -146,6 +146,12 @@ func (p *PayloadBuilder) payload(value *rdb.Value) ([]byte, error) {
 
 // writePieces writes a collection element by element, so that none has to be in memory.
 func (p *PayloadBuilder) writePieces(key Key, value *rdb.Value, to write) error {
+	// Before the first word of it: a value that is refused may be passed over, as a whole.
+	if value.FieldsMayExpire() && p.refuseTimes != nil {
+		if err := p.refuseTimes(); err != nil {
+			return err
+		}
+	}
 	if err := to(deleteWord, key.Name); err != nil {
 		return err
 	}
@@ -159,9 +165,7 @@ func (p *PayloadBuilder) writePieces(key Key, value *rdb.Value, to write) error 
 		e := &value.Element
 		switch value.Kind {
 		case rdb.Hash:
-			if err := p.addField(e, key.Held); err != nil {
-				return err
-			}
+			p.addField(e, key.Held)
 		case rdb.SortedSet:
 			p.number = appendScoreWord(p.number[:0], e.Score)
 			piece.add(p.number, e.Bytes)
@@ -182,22 +186,16 @@ func (p *PayloadBuilder) writePieces(key Key, value *rdb.Value, to write) error 
 	return piece.end(to)
 }
 
-func (p *PayloadBuilder) addField(e *rdb.Element, held bool) error {
-	if e.ExpireMs != 0 && p.refuseTimes != nil {
-		if err := p.refuseTimes(); err != nil {
-			return err
-		}
-	}
+func (p *PayloadBuilder) addField(e *rdb.Element, held bool) {
 	p.piece.add(e.Bytes, e.Value)
 	if e.ExpireMs == 0 {
-		return nil
+		return
 	}
 	at := e.ExpireMs
 	if held {
 		at = ofFields.hold(at)
 	}
 	p.piece.times = append(p.piece.times, fieldTime{len(p.piece.words) - 2, at})
-	return nil
 }
 
 // piece is a command that adds some elements.

@@ -69,12 +69,28 @@ func TestFieldTimes(t *testing.T) {
 
 		const unsupported = 8
 		fails(t, unsupported, "--without-field-times", "import", "--to", old.Address, file)
+		passedOver(t, old, file)
 		succeeds(t, "import", "--to", old.Address, "--without-field-times", file)
 		succeeds(t, "verify", "--from", server.Address, "--to", old.Address, "--without-field-times")
 		fails(t, 1, "fields that expire on one side only", "verify", "--from", server.Address, "--to", old.Address, "--retry-after", "1ms")
 		succeeds(t, "export", "--from", server.Address, "--without-field-times", out+"-plain.rdb")
 		succeeds(t, "import", "--to", old.Address, out+"-plain.rdb")
 		succeeds(t, "verify", "--from", server.Address, "--to", old.Address, "--without-field-times")
+	}
+}
+
+// passedOver has hashes whose fields expire skipped: nothing of them is written, and the target's
+// own stay.
+func passedOver(t *testing.T, old *launch.Server, file string) {
+	t.Helper()
+	c := old.MustDial(t)
+	call(t, c, "FLUSHALL")
+	call(t, c, "HSET", "small", "own", "1")
+	if output := succeeds(t, "import", "--to", old.Address, "--on-unsupported", "skip", file); !strings.Contains(output, "skipped: 2, keys of a type that isn't supported") {
+		t.Error(output)
+	}
+	if got := call(t, c, "HGETALL", "small") + call(t, c, "HLEN", "long"); got != `["own" "1"]:0` {
+		t.Errorf("of what was skipped there is %s", got)
 	}
 }
 

@@ -41,7 +41,7 @@ func (v *Value) copyElements(e *Encoder) error {
 	case Set:
 		e.BeginSet(v.Count)
 	case Hash:
-		if v.fieldsExpire() {
+		if v.FieldsMayExpire() {
 			return v.copyExpiring(e)
 		}
 		e.BeginHash(v.Count)
@@ -78,18 +78,6 @@ func (v *Value) copyStream(e *Encoder) error {
 	}
 	e.EndStream()
 	return e.err
-}
-
-// fieldsExpire reports whether the value is a hash whose fields can.
-func (v *Value) fieldsExpire() bool {
-	if v.untimed {
-		return false
-	}
-	switch v.Type {
-	case typeHashMetadata, typeHashMetadataPreGA, typeHashListpackExpiry, typeHashListpackPreGA:
-		return true
-	}
-	return false
 }
 
 // copyExpiring copies a hash with fields that expire. Times are written relative to the earliest

@@ -103,6 +103,19 @@ func (v *Value) Continued() bool { return v.rest != nil || v.Kind == String && v
 // LeaveOutFieldTimes has the fields of a hash not expire.
 func (v *Value) LeaveOutFieldTimes() { v.untimed = true }
 
+// FieldsMayExpire reports whether the value, of which nothing needs to have been read, is a hash in
+// a form that has times of fields.
+func (v *Value) FieldsMayExpire() bool {
+	if v.untimed {
+		return false
+	}
+	switch v.Type {
+	case typeHashMetadata, typeHashMetadataPreGA, typeHashListpackExpiry, typeHashListpackPreGA:
+		return true
+	}
+	return false
+}
+
 // Err returns what was wrong, nil if nothing was.
 func (v *Value) Err() error { return v.err }
 
