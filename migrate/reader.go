@@ -512,7 +512,9 @@ func streamDigest(ctx context.Context, client redis.UniversalClient, key string,
 			if !isID || !areFields || len(fields)%2 != 0 || err != nil || err2 != nil {
 				return fmt.Errorf("XRANGE has answered with %v", one)
 			}
-			from = "(" + id
+			if from, err = idBehind(id); err != nil {
+				return err
+			}
 			v.Entry(first, second)
 			for i := 0; i < len(fields); i += 2 {
 				field, isField := fields[i].(string)
