@@ -167,18 +167,26 @@ func (c *Command) holdRestore(at func(i int, name string, unit int64, relative b
 // until nothing is found. It returns how many keys there were.
 func (t *Target) Release(filter *Filter) (released int64, err error) {
 	for {
-		found, err := t.releaseOnce(filter)
-		released += found
-		if found == 0 || err != nil {
+		w, err := t.releaseOnce(filter)
+		released += w.released
+		if !w.again() || err != nil {
 			return released, err
 		}
 	}
 }
 
-func (t *Target) releaseOnce(filter *Filter) (released int64, err error) {
+// walk is what going over the target once has come to.
+type walk struct {
+	released int64 // keys that have their expiries now
+	busy     bool  // clients changed something again and again, which is left to the next walk
+}
+
+func (w *walk) again() bool { return w.released > 0 || w.busy }
+
+func (t *Target) releaseOnce(filter *Filter) (w walk, err error) {
 	databases, err := t.databases(filter)
 	if err != nil {
-		return 0, err
+		return w, err
 	}
 	err = t.walkDatabases(filter, databases, func(client *redis.Client, database int, keys [][]byte) error {
 		keys = slices.DeleteFunc(keys, func(key []byte) bool { return t.options.Conflicts.has(database, key) })
@@ -187,18 +195,16 @@ func (t *Target) releaseOnce(filter *Filter) (released int64, err error) {
 			return targetSide.explain(t.options.address(), err)
 		}
 		for _, group := range t.bySlot(held) {
-			n, err := t.releaseKeys(client, group)
-			released += n
-			if err != nil {
+			if err := t.releaseKeys(client, group, &w); err != nil {
 				return targetSide.explain(t.options.address(), err)
 			}
 		}
-		if err := t.releaseFields(client, keys); err != nil {
+		if err := t.releaseFields(client, keys, &w); err != nil {
 			return targetSide.explain(t.options.address(), err)
 		}
 		return nil
 	})
-	return released, err
+	return w, err
 }
 
 // bySlot groups keys as transactions can be.
@@ -268,28 +274,42 @@ func (t *Target) heldAmong(client *redis.Client, keys [][]byte) (held []string, 
 	return held, nil
 }
 
-// releaseKeys tries again when a client has changed one of the keys in between.
-func (t *Target) releaseKeys(client *redis.Client, keys []string) (released int64, err error) {
-	for {
-		err := client.Watch(t.ctx, func(tx *redis.Tx) error {
-			released = 0
-			times, err := t.expiries(tx, keys)
-			if err != nil {
-				return err
-			}
-			_, err = tx.TxPipelined(t.ctx, func(p redis.Pipeliner) error {
-				for i, key := range keys {
-					if ms, held := ofKeys.release(times[i]); held {
-						released++
-						p.Do(t.ctx, "PEXPIREAT", key, ms)
-					}
-				}
-				return nil
-			})
+// releaseAttempts is how often a walk tries to release what clients change meanwhile.
+const releaseAttempts = 20
+
+// releaseKeys releases keys together, or, when a client has changed one of them in between, by
+// halves: no key has the others wait for it.
+func (t *Target) releaseKeys(client *redis.Client, keys []string, w *walk) error {
+	for range releaseAttempts {
+		released, err := t.releaseTogether(client, keys)
+		if !errors.Is(err, redis.TxFailedErr) {
+			w.released += released
 			return err
-		}, keys...)
-		if !errors.Is(err, redis.TxFailedErr) || t.ctx.Err() != nil {
-			return released, err
+		}
+		if half := len(keys) / 2; half > 0 {
+			return cmp.Or(t.releaseKeys(client, keys[:half], w), t.releaseKeys(client, keys[half:], w))
 		}
 	}
+	w.busy = true
+	return nil
+}
+
+func (t *Target) releaseTogether(client *redis.Client, keys []string) (released int64, err error) {
+	err = client.Watch(t.ctx, func(tx *redis.Tx) error {
+		times, err := t.expiries(tx, keys)
+		if err != nil {
+			return err
+		}
+		_, err = tx.TxPipelined(t.ctx, func(p redis.Pipeliner) error {
+			for i, key := range keys {
+				if ms, held := ofKeys.release(times[i]); held {
+					released++
+					p.Do(t.ctx, "PEXPIREAT", key, ms)
+				}
+			}
+			return nil
+		})
+		return err
+	}, keys...)
+	return released, err
 }

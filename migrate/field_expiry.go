@@ -10,7 +10,7 @@ import (
 
 // releaseFields gives fields of hashes the times that were meant, if any field may have one: of
 // some keys, it looks at the hashes.
-func (t *Target) releaseFields(client *redis.Client, keys [][]byte) error {
+func (t *Target) releaseFields(client *redis.Client, keys [][]byte, w *walk) error {
 	if t.fieldTimes != fieldTimesKnown {
 		return nil
 	}
@@ -19,7 +19,7 @@ func (t *Target) releaseFields(client *redis.Client, keys [][]byte) error {
 		return err
 	}
 	for _, hash := range hashes {
-		err := t.releaseHash(client, hash)
+		err := t.releaseHash(client, hash, w)
 		if err != nil && !strings.HasPrefix(err.Error(), "WRONGTYPE") { // it may have become another key
 			return err
 		}
@@ -50,7 +50,7 @@ func timedAmong(ctx context.Context, client *redis.Client, keys [][]byte) (hashe
 	return hashes, nil
 }
 
-func (t *Target) releaseHash(client *redis.Client, key string) error {
+func (t *Target) releaseHash(client *redis.Client, key string, w *walk) error {
 	for cursor := uint64(0); ; {
 		pairs, times, next, err := scanTimes(t.ctx, client, key, cursor)
 		if err != nil {
@@ -63,7 +63,7 @@ func (t *Target) releaseHash(client *redis.Client, key string) error {
 			}
 		}
 		if len(fields) > 0 {
-			if err := t.releasePage(client, key, fields); err != nil {
+			if err := t.releasePage(client, key, fields, w); err != nil {
 				return err
 			}
 		}
@@ -74,25 +74,31 @@ func (t *Target) releaseHash(client *redis.Client, key string) error {
 }
 
 // releasePage tries again when a client has changed the hash in between.
-func (t *Target) releasePage(client *redis.Client, key string, fields []string) error {
-	for {
-		err := client.Watch(t.ctx, func(tx *redis.Tx) error {
-			times, err := timesOfFields(t.ctx, tx, key, fields)
-			if err != nil {
-				return err
-			}
-			_, err = tx.TxPipelined(t.ctx, func(p redis.Pipeliner) error {
-				for i, field := range fields {
-					if ms, held := ofFields.release(times[i]); held {
-						p.Do(t.ctx, "HPEXPIREAT", key, ms, "FIELDS", 1, field)
-					}
-				}
-				return nil
-			})
-			return err
-		}, key)
-		if !errors.Is(err, redis.TxFailedErr) || t.ctx.Err() != nil {
+func (t *Target) releasePage(client *redis.Client, key string, fields []string, w *walk) error {
+	for range releaseAttempts {
+		err := t.releaseFieldsOf(client, key, fields)
+		if !errors.Is(err, redis.TxFailedErr) {
 			return err
 		}
 	}
+	w.busy = true
+	return nil
+}
+
+func (t *Target) releaseFieldsOf(client *redis.Client, key string, fields []string) error {
+	return client.Watch(t.ctx, func(tx *redis.Tx) error {
+		times, err := timesOfFields(t.ctx, tx, key, fields)
+		if err != nil {
+			return err
+		}
+		_, err = tx.TxPipelined(t.ctx, func(p redis.Pipeliner) error {
+			for i, field := range fields {
+				if ms, held := ofFields.release(times[i]); held {
+					p.Do(t.ctx, "HPEXPIREAT", key, ms, "FIELDS", 1, field)
+				}
+			}
+			return nil
+		})
+		return err
+	}, key)
 }

@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ func (o oldRedis) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 		words := command.Args() // XRANGE key from + COUNT n
 		from := fmt.Sprint(words[2])
 		if strings.HasPrefix(from, "(") {
-			return fmt.Errorf("ERR Invalid stream ID specified as stream command argument")
+			return errors.New("ERR Invalid stream ID specified as stream command argument")
 		}
 		first, behind := 1, 0
 		if from != "-" {

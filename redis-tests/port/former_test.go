@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"kedis/redis-tests/launch"
 	"kedis/redis-tests/resp"
@@ -22,18 +23,23 @@ type gate struct {
 	address  string
 	listener net.Listener
 	shut     atomic.Bool
-	trigger  []byte // what shuts it when it comes; nil: nothing
+	trigger  []byte        // what shuts it when it comes; nil: nothing
+	delay    time.Duration // of all that comes
 	opened   chan struct{}
 	waiting  chan struct{} // has something as soon as something waits
 	carriers sync.WaitGroup
 }
 
 func newGate(t *testing.T, target, trigger string) *gate {
+	return startGate(t, target, &gate{trigger: []byte(trigger)})
+}
+
+func startGate(t *testing.T, target string, g *gate) *gate {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gate{address: listener.Addr().String(), listener: listener, trigger: []byte(trigger), opened: make(chan struct{}), waiting: make(chan struct{}, 1)}
+	g.address, g.listener, g.opened, g.waiting = listener.Addr().String(), listener, make(chan struct{}), make(chan struct{}, 1)
 	g.carriers.Go(func() {
 		for {
 			near, err := listener.Accept()
@@ -70,6 +76,7 @@ func (g *gate) carry(near, far net.Conn) {
 			}
 			<-g.opened
 		}
+		time.Sleep(g.delay)
 		if _, failed := far.Write(buffer[:n]); failed != nil || err != nil {
 			return
 		}
