@@ -164,7 +164,7 @@ func (c *Command) holdRestore(at func(i int, name string, unit int64, relative b
 // Release gives the keys that the filter may have written to, and that aren't the target's own, the
 // expiries that were meant. Clients may use the target meanwhile: what they change is left as they
 // want it. A key that one of them renames meanwhile may not be seen, so the target is walked over
-// until nothing is found. It returns how many keys there were.
+// until nothing is found, no field of a hash either. It returns how many keys there were.
 func (t *Target) Release(filter *Filter) (released int64, err error) {
 	for {
 		w, err := t.releaseOnce(filter)
@@ -178,10 +178,11 @@ func (t *Target) Release(filter *Filter) (released int64, err error) {
 // walk is what going over the target once has come to.
 type walk struct {
 	released int64 // keys that have their expiries now
+	fields   int64 // of hashes, likewise
 	busy     bool  // clients changed something again and again, which is left to the next walk
 }
 
-func (w *walk) again() bool { return w.released > 0 || w.busy }
+func (w *walk) again() bool { return w.released > 0 || w.fields > 0 || w.busy }
 
 func (t *Target) releaseOnce(filter *Filter) (w walk, err error) {
 	databases, err := t.databases(filter)

@@ -76,8 +76,9 @@ func (t *Target) releaseHash(client *redis.Client, key string, w *walk) error {
 // releasePage tries again when a client has changed the hash in between.
 func (t *Target) releasePage(client *redis.Client, key string, fields []string, w *walk) error {
 	for range releaseAttempts {
-		err := t.releaseFieldsOf(client, key, fields)
+		released, err := t.releaseFieldsOf(client, key, fields)
 		if !errors.Is(err, redis.TxFailedErr) {
+			w.fields += released
 			return err
 		}
 	}
@@ -85,8 +86,8 @@ func (t *Target) releasePage(client *redis.Client, key string, fields []string, 
 	return nil
 }
 
-func (t *Target) releaseFieldsOf(client *redis.Client, key string, fields []string) error {
-	return client.Watch(t.ctx, func(tx *redis.Tx) error {
+func (t *Target) releaseFieldsOf(client *redis.Client, key string, fields []string) (released int64, err error) {
+	err = client.Watch(t.ctx, func(tx *redis.Tx) error {
 		times, err := timesOfFields(t.ctx, tx, key, fields)
 		if err != nil {
 			return err
@@ -94,6 +95,7 @@ func (t *Target) releaseFieldsOf(client *redis.Client, key string, fields []stri
 		_, err = tx.TxPipelined(t.ctx, func(p redis.Pipeliner) error {
 			for i, field := range fields {
 				if ms, held := ofFields.release(times[i]); held {
+					released++
 					p.Do(t.ctx, "HPEXPIREAT", key, ms, "FIELDS", 1, field)
 				}
 			}
@@ -101,4 +103,5 @@ func (t *Target) releaseFieldsOf(client *redis.Client, key string, fields []stri
 		})
 		return err
 	}, key)
+	return released, err
 }

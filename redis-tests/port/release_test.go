@@ -1,6 +1,7 @@
 package port
 
 import (
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"syscall"
@@ -44,6 +45,39 @@ func TestReleaseBesideHotKey(t *testing.T) {
 	p.ends(0)
 	if got, want := do(t, d, "PEXPIRETIME", "hot").String(), do(t, c, "PEXPIRETIME", "hot").String(); got != want {
 		t.Errorf("the key that is written expires at %s, and not at %s", got, want)
+	}
+}
+
+// TestReleaseOfRenamedHash renames a hash, while the target is walked over for the first time, to
+// where the walk has been: its field gets its time all the same.
+func TestReleaseOfRenamedHash(t *testing.T) {
+	from, to := start(t, launch.MustUnderTest(t)), start(t, launch.MustUnderTest(t))
+	c, d := from.MustDial(t), to.MustDial(t)
+	const early, passed, late = "1:hash", "2:string", "4:hash" // in the order in which a Kedis is walked over
+	const between = 2000
+	for i := range between {
+		c.Queue("SET", "3:string:"+strconv.Itoa(i), "1")
+	}
+	replies(t, c, between)
+	do(t, c, "SET", passed, "1")
+	for _, hash := range []string{early, late} {
+		do(t, c, "HSET", hash, "field", "1")
+		do(t, c, "HEXPIRE", hash, "10000", "FIELDS", "1", "field")
+	}
+	page := do(t, c, "SCAN", "0", "COUNT", "1000").Elements[1].Strings()
+	if !slices.Contains(page, early) || !slices.Contains(page, passed) || slices.Contains(page, late) {
+		t.Fatalf("the walk begins with %q", page)
+	}
+	g := newGate(t, to.Address, "\r\nhscan\r\n$6\r\n"+early+"\r\n") // when the first page is passed
+	p := startTool(t, t.TempDir(), "port", "--from", from.Address, "--to", g.address)
+	<-g.waiting
+	do(t, d, "RENAME", late, passed)
+	close(g.opened)
+	p.ends(0)
+	g.listener.Close()
+	got, want := do(t, d, "HPEXPIRETIME", passed, "FIELDS", "1", "field").String(), do(t, c, "HPEXPIRETIME", late, "FIELDS", "1", "field").String()
+	if got != want {
+		t.Errorf("the field expires at %s, and not at %s", got, want)
 	}
 }
 
