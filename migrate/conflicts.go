@@ -237,6 +237,12 @@ func (c *Conflicts) resolve(command *Command) (*Command, error) {
 	if c == nil || c.Replace || len(c.own) == 0 {
 		return command, nil
 	}
+	if command.Wide {
+		return nil, failure(ExitUnsupported, "%s may read keys that the target had", brief(command.Args))
+	}
+	if at := otherDatabaseAt(command.Args); at > 0 {
+		return c.resolveAcross(command, at)
+	}
 	var conflict error
 	kept, err := command.within(func(key []byte) bool {
 		own, err := c.keeps(command.Database, key)
@@ -249,4 +255,27 @@ func (c *Conflicts) resolve(command *Command) (*Command, error) {
 		return nil, conflict
 	}
 	return kept, err
+}
+
+// resolveAcross is resolve for a MOVE, or a COPY with DB: its first key is in the command's
+// database, its last one in that which the word at an index names.
+func (c *Conflicts) resolveAcross(command *Command, at int) (*Command, error) {
+	other, err := strconv.Atoi(string(command.Args[at]))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", brief(command.Args), err)
+	}
+	from, err := c.keeps(command.Database, command.Args[command.Keys[0].Index])
+	if err != nil {
+		return nil, err
+	}
+	to, err := c.keeps(other, command.Args[command.Keys[len(command.Keys)-1].Index])
+	switch {
+	case err != nil:
+		return nil, err
+	case to:
+		return nil, failure(ExitConflict, "%s brings a key to one that the target had", brief(command.Args))
+	case from:
+		return nil, failure(ExitUnsupported, "%s brings a value to another database, and the target has kept its own key instead of that value", brief(command.Args))
+	}
+	return command, nil
 }

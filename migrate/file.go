@@ -434,7 +434,7 @@ func (r *fileReader) translate(args [][]byte) (*Command, error) {
 	if command == nil || err != nil {
 		return nil, err
 	}
-	return r.Filter.otherDatabase(command, nil)
+	return r.Filter.otherDatabase(command)
 }
 
 // hold returns what carries a command out while expiries are held.

@@ -274,7 +274,7 @@ func (s *stream) add(name string, args [][]byte) error {
 		}
 		return err
 	}
-	if command, err = s.Filter.otherDatabase(command, s.conflicts); command == nil || err != nil {
+	if command, err = s.Filter.otherDatabase(command); command == nil || err != nil {
 		return err
 	}
 	command.dropCondition()
@@ -322,7 +322,7 @@ func otherDatabaseAt(args [][]byte) int {
 }
 
 // otherDatabase maps the database that MOVE, or COPY with DB, names.
-func (f *Filter) otherDatabase(c *Command, conflicts *Conflicts) (*Command, error) {
+func (f *Filter) otherDatabase(c *Command) (*Command, error) {
 	at := otherDatabaseAt(c.Args)
 	if at == 0 {
 		return c, nil
@@ -337,10 +337,6 @@ func (f *Filter) otherDatabase(c *Command, conflicts *Conflicts) (*Command, erro
 		return &Command{Database: c.Database, Args: [][]byte{[]byte("DEL"), c.Args[1]}, Keys: c.Keys[:1]}, nil
 	case !ok:
 		return nil, nil
-	}
-	key := c.Args[c.Keys[len(c.Keys)-1].Index]
-	if own, err := conflicts.keeps(to, key); own || err != nil {
-		return nil, errors.Join(err, failure(ExitConflict, "%s brings a key to one that the target had", brief(c.Args)))
 	}
 	c.Args[at] = strconv.AppendInt(nil, int64(to), 10)
 	return c, nil
