@@ -114,9 +114,9 @@ func (c *Command) holdExpiry() (bool, error) {
 	return false, nil
 }
 
-// dropCondition takes NX, XX, GT or LT off a command of a stream that gives a key, or fields, an
-// expiry. The source met it, or the command wouldn't be there; the target would compare with an
-// expiry that is held, or is too old to know it.
+// dropCondition takes NX, XX, GT, LT, FNX or FXX off a command of a stream that gives a key, or
+// fields, an expiry. The source met it, or the command wouldn't be there; the target would compare
+// with an expiry that is held, or is too old to know it.
 func (c *Command) dropCondition() {
 	switch strings.ToUpper(string(c.Args[0])) {
 	case "PEXPIREAT", "EXPIREAT", "PEXPIRE", "EXPIRE":
@@ -124,6 +124,16 @@ func (c *Command) dropCondition() {
 	case "HPEXPIREAT", "HEXPIREAT", "HPEXPIRE", "HEXPIRE":
 		if len(c.Args) > 4 && !bytes.EqualFold(c.Args[3], fieldsWord) {
 			c.Args = slices.Delete(c.Args, 3, 4)
+		}
+	case "HSETEX": // Redis doesn't know those on the key, NX and XX, which Valkey tells of
+		at := 2
+		for at+1 < len(c.Args) && !bytes.EqualFold(c.Args[at], fieldsWord) {
+			switch strings.ToUpper(string(c.Args[at])) {
+			case "NX", "XX", "FNX", "FXX":
+				c.Args = slices.Delete(c.Args, at, at+1)
+			default:
+				at++
+			}
 		}
 	}
 }

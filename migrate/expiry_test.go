@@ -142,12 +142,14 @@ func TestState(t *testing.T) {
 // TestDropCondition has the commands of a stream that may have a condition.
 func TestDropCondition(t *testing.T) {
 	for command, want := range map[string]string{
-		"PEXPIREAT k 1 GT":             "PEXPIREAT k 1",
-		"EXPIRE k 1 NX GT":             "EXPIRE k 1",
-		"PEXPIREAT k 1":                "PEXPIREAT k 1",
-		"HPEXPIREAT k 1 LT FIELDS 1 f": "HPEXPIREAT k 1 FIELDS 1 f",
-		"HPEXPIREAT k 1 FIELDS 1 GT":   "HPEXPIREAT k 1 FIELDS 1 GT",
-		"SET k GT EX 1":                "SET k GT EX 1",
+		"PEXPIREAT k 1 GT":                    "PEXPIREAT k 1",
+		"EXPIRE k 1 NX GT":                    "EXPIRE k 1",
+		"PEXPIREAT k 1":                       "PEXPIREAT k 1",
+		"HPEXPIREAT k 1 LT FIELDS 1 f":        "HPEXPIREAT k 1 FIELDS 1 f",
+		"HPEXPIREAT k 1 FIELDS 1 GT":          "HPEXPIREAT k 1 FIELDS 1 GT",
+		"SET k GT EX 1":                       "SET k GT EX 1",
+		"HSETEX k NX PXAT 1 FIELDS 1 f v":     "HSETEX k PXAT 1 FIELDS 1 f v",
+		"HSETEX xx FXX nx FIELDS 2 nx v f xx": "HSETEX xx FIELDS 2 nx v f xx",
 	} {
 		c := &Command{Args: words(command)}
 		c.dropCondition()
