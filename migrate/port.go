@@ -8,10 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"kedis/internal/psync"
 )
 
 // PortOptions say what is moved from where to where.
@@ -161,19 +164,13 @@ func (p *port) attempt(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	link, answer, err := attach(ctx, p.From, id, from)
+	link, answer, err := p.join(ctx, id, from)
 	if err != nil {
 		return err
 	}
 	p.link = link
 	defer func() { err = errors.Join(err, link.close()) }()
-	p.begun = true
 	if answer.Full {
-		if id != "" {
-			if err := p.startOver(ctx, fmt.Sprintf("the source no longer has its stream from position %d on", from.Offset)); err != nil {
-				return err
-			}
-		}
 		if from, err = p.takeSnapshot(ctx, answer.ID, answer.Position); err != nil {
 			return err
 		}
@@ -184,6 +181,52 @@ func (p *port) attempt(ctx context.Context) (err error) {
 		p.Progress.Say("going on at position %d", from.Offset)
 	}
 	return p.follow(ctx, from)
+}
+
+// join attaches to the source where its stream has to go on, or else prepares the target for a new
+// snapshot and attaches for that.
+func (p *port) join(ctx context.Context, id string, from Position) (l *link, answer psync.Answer, err error) {
+	if l, answer, err = attach(ctx, p.From, id, from); err != nil {
+		return nil, answer, err
+	}
+	p.begun = true
+	why, err := p.whyAnew(ctx, id, from, answer)
+	if why != "" {
+		err = p.startOver(ctx, why)
+	}
+	switch {
+	case err != nil:
+		return nil, answer, errors.Join(err, l.close())
+	case why == "" || answer.Full:
+		return l, answer, nil
+	}
+	if err := l.close(); err != nil { // it would go on
+		return nil, answer, err
+	}
+	return attach(ctx, p.From, "", Position{})
+}
+
+// whyAnew says why what a source answers is of no use to a target that has its history up to a
+// position; empty: it is. Parts of the target may be further: a source that was a replica until a
+// failover must have been given all that they have.
+func (p *port) whyAnew(ctx context.Context, id string, from Position, answer psync.Answer) (string, error) {
+	switch {
+	case id == "":
+		return "", nil
+	case answer.Full:
+		return fmt.Sprintf("the source no longer has its stream from position %d on", from.Offset), nil
+	case answer.ID == "" || answer.ID == id || p.target.marker.furthest <= from.Offset:
+		return "", nil
+	}
+	source, err := ask(ctx, p.info, "replication")
+	if err != nil {
+		return "", sourceSide.explain(p.From.address(), err)
+	}
+	parted, err := strconv.ParseInt(source["second_repl_offset"], 10, 64) // its first byte, counted from 1
+	if err == nil && source["master_replid2"] == id && parted > p.target.marker.furthest {
+		return "", nil
+	}
+	return fmt.Sprintf("the source has lost the end of its stream in a failover, and the target has some of that, up to position %d", p.target.marker.furthest), nil
 }
 
 // refuseLoop refuses to move data to where it comes from: everything written would come back in the
