@@ -219,7 +219,7 @@ func (t *Target) ApplyAt(position Position, commands ...Command) error {
 		if err != nil {
 			return err
 		}
-		parts, err := kept.known()
+		parts, err := t.known(kept)
 		if err != nil {
 			return err
 		}
@@ -490,7 +490,7 @@ func (t *Target) Load(key Key, value *rdb.Value) error {
 		l.open.add(key.Database, slot, words...)
 		return t.pushFull(l)
 	}
-	if err := t.payloads.writeValue(key, value, t.facts.major() >= 7, write); err != nil {
+	if err := t.payloads.writeValue(key, value, t.facts.major() >= firstOfPayloads, write); err != nil {
 		return fmt.Errorf("key %.200q of type %s in database %d: %w", key.Name, value.Kind, key.Database, err)
 	}
 	if t.options.Progress != nil {

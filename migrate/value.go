@@ -1,10 +1,13 @@
 package migrate
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"time"
 
 	"kedis/storage/fieldtimes"
 	"kedis/storage/rdb"
@@ -22,6 +25,10 @@ type PayloadBuilder struct {
 
 	refuseTimes func() error // why the target doesn't take times of fields; nil: it does
 }
+
+// firstOfPayloads is the version of Redis from which on servers take the payloads that are written
+// here.
+const firstOfPayloads = 7
 
 // Pieces of a collection that isn't packed: at most so much goes into one command.
 const (
@@ -103,6 +110,54 @@ func (c *Command) known() ([]Command, error) {
 		parts[i].Args = commands[i]
 	}
 	return parts, nil
+}
+
+// known is Command.known, and for a target before Redis 7.0 has the value of a RESTORE written as
+// Load writes one.
+func (t *Target) known(c *Command) (commands []Command, err error) {
+	parts, err := c.known()
+	if t.facts.major() >= firstOfPayloads || err != nil {
+		return parts, err
+	}
+	for i := range parts {
+		elements, err := t.payloads.apart(&parts[i])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", brief(c.Args), err)
+		}
+		commands = append(commands, elements...)
+	}
+	return commands, nil
+}
+
+// apart is a RESTORE as the commands that make its value; any other command, and a stream that an
+// older Redis has packed, stay as they are.
+func (p *PayloadBuilder) apart(c *Command) (commands []Command, err error) {
+	if len(c.Args) < 4 || !bytes.EqualFold(c.Args[0], restoreWord) {
+		return []Command{*c}, nil
+	}
+	value, err := new(rdb.Decoder).Payload(c.Args[3])
+	if err != nil {
+		return nil, failure(ExitUnsupported, "its payload: %w", err)
+	}
+	if value.Kind == rdb.Stream {
+		if rdb.PayloadVersion(c.Args[3]) >= rdb.Version {
+			return nil, failure(ExitUnsupported, "the target is a Redis before 7.0, which takes no such stream")
+		}
+		return []Command{*c}, nil
+	}
+	key := Key{Database: c.Database, Name: c.Args[1]}
+	if key.ExpireMs, err = strconv.ParseInt(string(c.Args[2]), 10, 64); err != nil {
+		return nil, err
+	}
+	isAbsolute := func(word []byte) bool { return bytes.EqualFold(word, absoluteWord) }
+	if key.ExpireMs != 0 && !slices.ContainsFunc(c.Args[4:], isAbsolute) {
+		key.ExpireMs += time.Now().UnixMilli()
+	}
+	err = p.writeValue(key, value, false, func(words ...[]byte) error {
+		commands = append(commands, Command{Database: c.Database, Args: cloneWords(words), Keys: []KeyPosition{{Index: 1}}})
+		return nil
+	})
+	return commands, err
 }
 
 // restore writes a value that is a payload.
