@@ -103,6 +103,11 @@ func (s *Stream) SaveGroups(names ...keyevent.Name) error {
 	return s.saveAs(keyevent.Unseen, names)
 }
 
+// SaveGroupGone is SaveGroups when a group is gone, for which clients may wait.
+func (s *Stream) SaveGroupGone(names ...keyevent.Name) error {
+	return s.saveAs(keyevent.GroupGone, names)
+}
+
 func (s *Stream) saveAs(change keyevent.Name, names []keyevent.Name) error {
 	t := s.db.txn
 	t.scratch.element = s.head.Append(t.scratch.element[:0])

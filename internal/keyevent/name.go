@@ -10,6 +10,8 @@ const (
 	// Unseen is for a change of what groups of a stream know, or of how a HyperLogLog is kept. As
 	// in Redis, it is none for who watches the key, or has it in a cache.
 	Unseen
+	// GroupGone is Unseen for the end of a group, which ends the waiting for its entries.
+	GroupGone
 	// Removed: the key is gone; nobody is told of it by this name.
 	Removed
 	// Expired: the key was removed since its time had come.
@@ -172,9 +174,12 @@ var names = [...]name{
 // String is the name as it is told.
 func (n Name) String() string { return names[n].text }
 
-// Class is the class of events that are told by the name; Changed, Unseen and Removed are of
-// none.
+// Class is the class of events that are told by the name; Changed, Unseen, GroupGone and Removed
+// are of none.
 func (n Name) Class() Classes { return names[n].class }
+
+// IsSeen reports whether it is an event for who watches the key, or has it in a cache.
+func (n Name) IsSeen() bool { return n != Unseen && n != GroupGone }
 
 // Stores reports whether it is the event of a result that takes the place of a key.
 func (n Name) Stores() bool { return names[n].stores }

@@ -197,7 +197,7 @@ func cmdXGroupDestroy(c *Invocation) error {
 	if err := g.Destroy(); err != nil {
 		return err
 	}
-	return s.SaveGroups(keyevent.XGroupDestroy)
+	return s.SaveGroupGone(keyevent.XGroupDestroy)
 }
 
 func cmdXGroupCreateConsumer(c *Invocation) error {

@@ -139,8 +139,8 @@ func (q *blockedOnKeys) Count() (keys, gone int) {
 }
 
 // changed appends the keys that somebody waits for, in the order in which events behind the first
-// ones have made them what somebody could be served from. That a key is gone only matters to who
-// wants to be told. What is listed already isn't listed again.
+// ones have made them what somebody could be served from. What is listed already isn't listed
+// again.
 func (q *blockedOnKeys) changed(ready []watchedKey, events *storage.KeyEvents, first int) []watchedKey {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -152,14 +152,26 @@ func (q *blockedOnKeys) changed(ready []watchedKey, events *storage.KeyEvents, f
 	}
 	events.Each(first, func(e storage.KeyEvent) {
 		waiting := q.byKey[watchedKey{e.Database, string(e.Key)}]
-		gone := e.Name == keyevent.Removed || e.Name == keyevent.Expired
-		if waiting == nil || waiting.listed == q.rounds || gone && waiting.gone == 0 {
+		if waiting == nil || waiting.listed == q.rounds || !waiting.heeds(e.Name) {
 			return
 		}
 		waiting.listed = q.rounds
 		ready = append(ready, waiting.key) // it outlives the event's
 	})
 	return ready
+}
+
+// heeds reports whether an event may end somebody's wait. That a key, or a group, is gone only
+// matters to who wants to be told. What groups know changes with each XACK and XREADGROUP, and
+// gives nobody anything: to go over all who wait would take as long as there are many.
+func (q *queue) heeds(name keyevent.Name) bool {
+	switch name {
+	case keyevent.Unseen:
+		return false
+	case keyevent.GroupGone, keyevent.Removed, keyevent.Expired:
+		return q.gone > 0
+	}
+	return true
 }
 
 // anybody reports whether a client waits for a key that isn't served yet, behind passed.

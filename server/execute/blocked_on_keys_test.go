@@ -2,6 +2,7 @@ package execute
 
 import (
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -104,6 +105,45 @@ func TestWaitForOneKeyTwice(t *testing.T) {
 	other.do("DEL", "b")
 	if !waiter.session.Wait().Blocked.Ended() {
 		t.Error("it isn't told that the stream is gone")
+	}
+	waiter.session.EndWait()
+}
+
+// wakes counts how often a client that waits is woken.
+type wakes struct {
+	Nowhere
+	count *int
+}
+
+func (w wakes) Unblock(*Blocked) { *w.count++ }
+
+// TestGroupsWakeNobody: what changes but what groups of a stream know isn't tried on those who wait
+// for its entries. The end of their group is.
+func TestGroupsWakeNobody(t *testing.T) {
+	e, _ := newTestEngine(t)
+	woken := 0
+	waiter, other := newTestClient(t, e), newTestClient(t, e)
+	waiter.session = e.NewClient(wakes{count: &woken})
+	other.do("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
+	other.do("XADD", "s", "1-1", "f", "v")
+	other.do("XREADGROUP", "GROUP", "g", "other", "STREAMS", "s", ">")
+	waiter.beginToWait("XREADGROUP", "GROUP", "g", "waiter", "BLOCK", "0", "STREAMS", "s", ">")
+	for _, request := range []string{
+		"XREADGROUP GROUP g other STREAMS s >",
+		"XCLAIM s g third 0 1-1",
+		"XACK s g 1-1",
+		"XGROUP CREATECONSUMER s g fourth",
+		"XGROUP CREATE s h 0",
+		"XGROUP SETID s g 0",
+	} {
+		other.do(strings.Fields(request)...)
+		if woken != 0 {
+			t.Fatalf("%s: the client was woken %d times", request, woken)
+		}
+	}
+	other.do("XGROUP", "DESTROY", "s", "g")
+	if woken != 1 || !waiter.session.Wait().Blocked.Ended() {
+		t.Errorf("at the end of the group the client was woken %d times", woken)
 	}
 	waiter.session.EndWait()
 }

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"kedis/internal/keyevent"
 	"kedis/internal/resp"
 	"kedis/server/tracking"
 	"kedis/storage"
@@ -328,7 +327,7 @@ func (r lateRead) beside(last int) (missed, has bool) {
 // anyRead reports whether some client has read one of the keys that were changed.
 func (c *clientCaching) anyRead(events *storage.KeyEvents) (any bool) {
 	events.Each(0, func(event storage.KeyEvent) {
-		any = any || event.Name != keyevent.Unseen && c.readers.Knows(event.Key)
+		any = any || event.Name.IsSeen() && c.readers.Knows(event.Key)
 	})
 	return any
 }
@@ -364,7 +363,7 @@ func gatherChanges(events *storage.KeyEvents, loops []change) changes {
 			by = loops[0].by
 		}
 		at++
-		if event.Name == keyevent.Unseen {
+		if !event.Name.IsSeen() {
 			return
 		}
 		changed.last[string(event.Key)] = at - 1

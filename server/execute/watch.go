@@ -104,7 +104,7 @@ func (w *watches) Changed(events *storage.KeyEvents, first int) {
 		return
 	}
 	events.Each(first, func(e storage.KeyEvent) {
-		if e.Name == keyevent.Unseen {
+		if !e.Name.IsSeen() {
 			return
 		}
 		watched := watchedKey{e.Database, string(e.Key)}

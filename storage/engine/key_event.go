@@ -20,9 +20,9 @@ type EventName = keyevent.Name
 // savepoint.
 //
 // A transaction has two lists of them. Its changes are always there: each change of a key once,
-// Changed, Unseen, Removed or Expired. Its notifications are what commands say of them by name,
-// several for some changes and also of keys that weren't there; they are collected when somebody
-// wants to be told.
+// Changed, Unseen, GroupGone, Removed or Expired. Its notifications are what commands say of them
+// by name, several for some changes and also of keys that weren't there; they are collected when
+// somebody wants to be told.
 //
 // They are read at two moments. When the outermost request ends, by those who look at keys before
 // the commit: commands that follow in the same transaction belong to other clients, and hold the
