@@ -74,9 +74,14 @@ func cmdExec(c *Invocation) error {
 func runQueue(c *Invocation, queue []*Request) error {
 	c.Reply.Array(len(queue))
 	for _, r := range queue {
-		if err := c.Permit(r); err != nil {
-			c.Engine.CountError(err.Error())
-			c.Reply.Error(err.Error())
+		if refusal := c.Permit(r); refusal != nil {
+			if r.Command.Selects && !c.ReadsView() { // what follows has the locks of another database
+				if err := c.RequireAlone(); err != nil {
+					return err
+				}
+			}
+			c.Engine.CountError(refusal.Error())
+			c.Reply.Error(refusal.Error())
 			continue
 		}
 		if err := c.Invoke(r, c.Reply); err != nil {

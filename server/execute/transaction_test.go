@@ -154,6 +154,34 @@ func TestExecTakenBackWatches(t *testing.T) {
 	}
 }
 
+// TestExecWithoutSelect: when SELECT is refused at EXEC, what was queued behind it runs in another
+// database than was planned, and waits for who has the lock there.
+func TestExecWithoutSelect(t *testing.T) {
+	e, _ := newTestEngine(t)
+	admin, c, other := newTestClient(t, e), newTestClient(t, e), e.NewBatch(1)
+	admin.do("ACL", "SETUSER", "alice", "on", "nopass", "+@all", "~*")
+	for _, request := range []string{"AUTH alice x", "MULTI", "SELECT 1", "INCR k"} {
+		c.do(strings.Fields(request)...)
+	}
+	admin.do("ACL", "SETUSER", "alice", "-select")
+	executesOn(t, other)(NewSession(Nowhere{}, true), "SET", "k", "5")
+	exec := read(e, c.session, "EXEC")
+	if outcome := c.batch.Execute(c.session, exec); outcome != Waiting {
+		t.Errorf("EXEC while the key is locked: outcome %d", outcome)
+	}
+	for _, b := range []*Batch{c.batch, other} {
+		if err := b.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		b.Clear()
+	}
+	e.Work(c.session, exec)
+	reply := string(c.session.Reply.Bytes())
+	if !strings.HasPrefix(reply, "*2\r\n-NOPERM ") || !strings.HasSuffix(reply, "\r\n:6\r\n") {
+		t.Errorf("EXEC: %q", reply)
+	}
+}
+
 // TestExecKeepsRunning: behind a command with effects outside of the transaction an EXEC isn't
 // taken back, not on a worker either, to which somebody else's lock comes in between.
 func TestExecKeepsRunning(t *testing.T) {
