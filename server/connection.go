@@ -142,12 +142,15 @@ func (c *connection) FileDescriptor() int { return int(c.descriptor.Load()) }
 // Lane is the number of the reactor.
 func (c *connection) Lane() int { return c.reactor.number }
 
-// Send sends bytes from anywhere, as soon as the reactor can.
-func (c *connection) Send(b []byte) {
+// Send sends bytes from anywhere, as soon as the reactor can. Behind RESET, say, they would be
+// taken for the reply to the next request.
+func (c *connection) Send(b []byte, wanted func() bool) {
 	undelivered := &c.server.undelivered
 	undelivered.Add(int64(len(b)))
 	c.post(func() {
-		c.push(b)
+		if wanted() {
+			c.push(b)
+		}
 		undelivered.Add(-int64(len(b)))
 	})
 }

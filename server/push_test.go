@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kedis/redis-tests/seed"
+	"kedis/server/enginetest"
 	"kedis/server/execute"
 )
 
@@ -119,6 +120,48 @@ func TestSlowPatternsSlowWriters(t *testing.T) {
 	}
 	eventually(t, "none waits", func() bool { return unmatched() == 0 })
 	other.want("+PONG", "ping")
+}
+
+// TestNothingIsPushedBehindTheEnd: what was on its way to a client comes before the reply by which
+// the client has ended that, or not at all. It would be taken for the reply to the next request.
+func TestNothingIsPushedBehindTheEnd(t *testing.T) {
+	r := startServer(t)
+	for _, one := range []struct {
+		requests []string // some are what the server does in between
+		end      string
+	}{
+		{[]string{"MONITOR", "PING", "RESET"}, "+RESET"},
+		{[]string{"HELLO 3", "CLIENT TRACKING ON", "invalidate", "RESET"}, "+RESET"},
+		{[]string{"SUBSCRIBE __redis__:invalidate", "redirect", "invalidate", "UNSUBSCRIBE"}, ":0"},
+	} {
+		client := r.dialRaw()
+		r.at(client, func(c *connection) {
+			for _, request := range one.requests {
+				switch request {
+				case "invalidate":
+					r.engine.InvalidateAll()
+				case "redirect":
+					r.engine.Caching.Start(r.engine.NewClient(execute.Nowhere{}), execute.Tracking{Redirect: c.session.ID})
+				default:
+					words := enginetest.Words(strings.Fields(request)...)
+					if !c.reactor.dispatch(c, c.reactor.batch.Read(c.session, words)) {
+						c.reactor.process(c)
+					}
+				}
+			}
+			c.reactor.finish()
+		})
+		for line := ""; line != one.end+"\r\n"; {
+			var err error
+			if line, err = client.lines.ReadString('\n'); err != nil {
+				t.Fatalf("%q: %v", one.requests, err)
+			}
+		}
+		client.send("PING\r\n")
+		if line, err := client.lines.ReadString('\n'); line != "+PONG\r\n" {
+			t.Errorf("%q: behind the end comes %q (%v)", one.requests, line, err)
+		}
+	}
 }
 
 // TestUnreadPushesAreBounded: who is told of keys to forget is one of the normal clients, whose

@@ -125,7 +125,7 @@ type watcher struct {
 	lines []string
 }
 
-func (w *watcher) Send(b []byte) { w.lines = append(w.lines, string(b)) }
+func (w *watcher) Send(b []byte, _ func() bool) { w.lines = append(w.lines, string(b)) }
 
 func TestMonitorOrder(t *testing.T) {
 	engine, _ := newTestEngine(t)

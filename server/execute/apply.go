@@ -90,12 +90,12 @@ func (a *LogApplier) execute(payload []byte) error {
 // Nowhere is the peer of a session that has no connection.
 type Nowhere struct{}
 
-func (Nowhere) RemoteAddress() string { return "" }
-func (Nowhere) LocalAddress() string  { return "" }
-func (Nowhere) OverUnixSocket() bool  { return false }
-func (Nowhere) FileDescriptor() int   { return -1 }
-func (Nowhere) Lane() int             { return 0 }
-func (Nowhere) Send([]byte)           {}
-func (Nowhere) Close()                {}
-func (Nowhere) Unblock(*Blocked)      {}
-func (Nowhere) Buffered() (int, int)  { return 0, 0 }
+func (Nowhere) RemoteAddress() string    { return "" }
+func (Nowhere) LocalAddress() string     { return "" }
+func (Nowhere) OverUnixSocket() bool     { return false }
+func (Nowhere) FileDescriptor() int      { return -1 }
+func (Nowhere) Lane() int                { return 0 }
+func (Nowhere) Send([]byte, func() bool) {}
+func (Nowhere) Close()                   {}
+func (Nowhere) Unblock(*Blocked)         {}
+func (Nowhere) Buffered() (int, int)     { return 0, 0 }

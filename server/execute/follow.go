@@ -151,13 +151,13 @@ func (f *StreamApplier) Close() {
 // primaryPeer is the other end of the connection to a primary.
 type primaryPeer struct{ conn net.Conn }
 
-func (p primaryPeer) RemoteAddress() string { return p.conn.RemoteAddr().String() }
-func (p primaryPeer) LocalAddress() string  { return p.conn.LocalAddr().String() }
-func (p primaryPeer) OverUnixSocket() bool  { return false }
-func (p primaryPeer) Lane() int             { return 0 }
-func (p primaryPeer) Send([]byte)           {} // a primary is told nothing but what the link tells it
-func (p primaryPeer) Unblock(*Blocked)      {} // its requests never wait for others
-func (p primaryPeer) Buffered() (int, int)  { return 0, 0 }
+func (p primaryPeer) RemoteAddress() string    { return p.conn.RemoteAddr().String() }
+func (p primaryPeer) LocalAddress() string     { return p.conn.LocalAddr().String() }
+func (p primaryPeer) OverUnixSocket() bool     { return false }
+func (p primaryPeer) Lane() int                { return 0 }
+func (p primaryPeer) Send([]byte, func() bool) {} // a primary is told nothing but what the link tells it
+func (p primaryPeer) Unblock(*Blocked)         {} // its requests never wait for others
+func (p primaryPeer) Buffered() (int, int)     { return 0, 0 }
 
 // Close has the link connect again.
 func (p primaryPeer) Close() { _ = p.conn.Close() } // whoever reads from it finds out

@@ -218,16 +218,16 @@ func (e *Engine) deliver(messages []Message) {
 		e.Courier(messages)
 	default:
 		for i := range messages {
-			messages[i].send()
+			messages[i].send(&e.Listeners)
 		}
 	}
 }
 
-func (m *Message) send() {
+func (m *Message) send(l *listeners) {
 	for _, lane := range m.To.Lanes {
 		for _, s := range lane {
 			if s != m.But {
-				s.Peer.Send(m.Text(s))
+				s.Peer.Send(m.Text(s), func() bool { return m.To.Belongs(l, s) })
 			}
 		}
 	}

@@ -141,9 +141,10 @@ type Peer interface {
 	FileDescriptor() int
 	// Lane is the number of the reactor that has the connection.
 	Lane() int
-	// Send sends bytes outside of the order of requests and replies. They stay as they are: others
-	// may be sent the same.
-	Send(b []byte)
+	// Send sends bytes outside of the order of requests and replies, unless the session is another
+	// by then: wanted is asked last, where the session's replies are sent. The bytes stay as they
+	// are: others may be sent the same.
+	Send(b []byte, wanted func() bool)
 	// Close closes the connection when what was replied so far has been sent.
 	Close()
 	// Unblock has the request go on whose wait was claimed.

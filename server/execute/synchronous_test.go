@@ -26,7 +26,7 @@ type sending struct {
 	sent *strings.Builder
 }
 
-func (s sending) Send(text []byte) { s.sent.Write(text) }
+func (s sending) Send(text []byte, _ func() bool) { s.sent.Write(text) }
 
 // newSynchronousEngine makes an engine whose replies wait for a replica.
 func newSynchronousEngine(t *testing.T) *Engine {

@@ -449,18 +449,21 @@ func (e *Engine) tellCache(s *Session, keys []string) {
 			return
 		}
 	}
-	protocol := int(to.protocol.Load())
-	w := resp.NewWriter(protocol)
-	switch {
-	case protocol > 2:
+	protocol := to.protocol.Load()
+	takes := func() bool {
+		return to.protocol.Load() == protocol && (protocol > 2 || mode.Redirect != 0 && to.Listens())
+	}
+	if !takes() {
+		return
+	}
+	w := resp.NewWriter(int(protocol))
+	if protocol > 2 {
 		w.Push(2)
 		w.BulkString("invalidate")
-	case mode.Redirect != 0 && to.Listens():
+	} else {
 		w.Push(3)
 		w.BulkString("message")
 		w.BulkString(invalidateChannel)
-	default:
-		return
 	}
 	if keys == nil {
 		w.Null()
@@ -470,17 +473,17 @@ func (e *Engine) tellCache(s *Session, keys []string) {
 			w.BulkString(key)
 		}
 	}
-	to.Peer.Send(w.Bytes())
+	to.Peer.Send(w.Bytes(), takes)
 }
 
 // tellBroken tells a client that the one is gone which was to be told for it.
 func (e *Engine) tellBroken(s *Session, redirect int64) {
 	s.cache.broken.Store(true)
-	if protocol := int(s.protocol.Load()); protocol > 2 {
-		w := resp.NewWriter(protocol)
+	if protocol := s.protocol.Load(); protocol > 2 {
+		w := resp.NewWriter(int(protocol))
 		w.Push(2)
 		w.BulkString("tracking-redir-broken")
 		w.Integer(redirect)
-		s.Peer.Send(w.Bytes())
+		s.Peer.Send(w.Bytes(), func() bool { return s.protocol.Load() == protocol })
 	}
 }

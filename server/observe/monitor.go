@@ -56,7 +56,7 @@ func (m *monitors) feed(ran *execute.Execution) {
 	defer m.mu.Unlock()
 	for s := range m.sessions {
 		if !s.Muted() {
-			s.Peer.Send(line)
+			s.Peer.Send(line, func() bool { return s.Is(execute.KindMonitor) })
 		}
 	}
 }
