@@ -54,15 +54,15 @@ func cmdExec(c *Invocation) error {
 		return Error("ERR EXEC without MULTI")
 	}
 	queue, aborted := s.Transaction.Queue, s.Transaction.Aborted
+	s.EndTransaction()
+	if aborted {
+		return ErrExecAbort
+	}
 	expired, err := execute.WatchedExpired(c)
 	if err != nil {
 		return err
 	}
-	s.EndTransaction()
-	switch {
-	case aborted:
-		return ErrExecAbort
-	case expired || s.Dirty():
+	if expired || s.Dirty() {
 		c.Reply.NullArray()
 		return nil
 	}

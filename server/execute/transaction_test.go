@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"kedis/server/enginetest"
+	"kedis/storage"
+	"kedis/storage/layout"
 )
 
 // executesOn returns what executes requests in a batch.
@@ -179,6 +181,26 @@ func TestExecWithoutSelect(t *testing.T) {
 	reply := string(c.session.Reply.Bytes())
 	if !strings.HasPrefix(reply, "*2\r\n-NOPERM ") || !strings.HasSuffix(reply, "\r\n:6\r\n") {
 		t.Errorf("EXEC: %q", reply)
+	}
+}
+
+// TestExecCannotRead: an EXEC that can't read a watched key ends the transaction. The next requests
+// aren't queued, and a second EXEC doesn't run the queue without the watch.
+func TestExecCannotRead(t *testing.T) {
+	e, _ := newTestEngine(t)
+	addTestCommand(e, Command{Name: "damage", Flags: Write, Run: func(c *Invocation) error {
+		c.Reply.OK()
+		return c.DB.Save(c.Args[1], storage.Key{}, layout.Metadata{Type: layout.String, Encoding: layout.Listpack})
+	}})
+	c := newTestClient(t, e)
+	c.do("WATCH", "k")
+	c.do("MULTI")
+	c.do("SET", "other", "v")
+	newTestClient(t, e).do("DAMAGE", "k")
+	for _, want := range []string{"-ERR ", "-ERR EXEC without MULTI"} {
+		if reply := c.do("EXEC"); !strings.HasPrefix(reply, want) || c.session.Transaction.Active {
+			t.Errorf("EXEC: %q, want %q", reply, want)
+		}
 	}
 }
 
