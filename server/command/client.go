@@ -70,7 +70,7 @@ func clientOthers() []Command {
 			Summary: "Lets commands that write, or all commands, wait for a while."},
 		{Name: "unpause", Arity: 2, Flags: admin | NoBatch, Categories: CategoryConnection, Run: cmdClientUnpause,
 			Since: "6.2.0", Complexity: "O(N) Where N is the number of paused clients", Summary: "Ends a pause before its time."},
-		{Name: "unblock", Arity: -3, Flags: admin | AtOnce, Categories: CategoryConnection, Run: cmdClientUnblock,
+		{Name: "unblock", Arity: -3, Flags: admin | NoBatch, Categories: CategoryConnection, Run: cmdClientUnblock,
 			Since: "5.0.0", Complexity: "O(log N) where N is the number of client connections",
 			Syntax: "client-id [TIMEOUT | ERROR]", Summary: "Ends the waiting of a connection in a blocking command."},
 	}

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -60,4 +61,27 @@ func TestRoleChangesBeforeTheWait(t *testing.T) {
 	if reply := string(c.session.Reply.Bytes()); reply != "-"+string(errRoleChanged)+"\r\n" {
 		t.Errorf("it is answered %q", reply)
 	}
+}
+
+// TestUnblockBehindServing: a client that was served by a request of the same batch doesn't wait
+// any more for who unblocks it.
+func TestUnblockBehindServing(t *testing.T) {
+	e, _ := newTestEngine(t)
+	waiter, other := newTestClient(t, e), newTestClient(t, e)
+	e.Clients.Add(waiter.session)
+	waiter.beginToWait("BLPOP", "list", "0")
+	executesOn(t, other.batch)(other.session, "RPUSH", "list", "v")
+	unblock := read(e, other.session, "CLIENT", "UNBLOCK", fmt.Sprint(waiter.session.ID))
+	outcome := other.batch.Execute(other.session, unblock)
+	if err := other.batch.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	other.batch.Clear()
+	if outcome == Separate {
+		other.batch.Execute(other.session, unblock)
+	}
+	if reply := string(other.session.Reply.Bytes()); reply != ":1\r\n:0\r\n" {
+		t.Errorf("RPUSH and CLIENT UNBLOCK: %q", reply)
+	}
+	waiter.session.EndWait()
 }
