@@ -267,15 +267,11 @@ type change struct {
 // noteLoop notes what an outermost request has changed of a client that doesn't want to be told of
 // that. The request may be taken back.
 func (b *Batch) noteLoop(c *Invocation) {
-	mode := c.Session.Tracking()
-	if mode == nil || !mode.NoLoop {
-		return
-	}
 	loops, from, to := b.running.loops, b.running.marked, b.txn.KeyEvents().Len()
-	if last := len(loops) - 1; last >= 0 && loops[last].from >= from {
+	if last := len(loops) - 1; last >= 0 && loops[last].from >= from { // of one that was taken back
 		loops = loops[:last]
 	}
-	if to > from {
+	if mode := c.Session.Tracking(); mode != nil && mode.NoLoop && to > from {
 		loops = append(loops, change{from, to, c.Session})
 	}
 	b.running.loops = loops

@@ -118,3 +118,37 @@ func TestRepeatedReadsTakeNoMemory(t *testing.T) {
 		t.Errorf("of what it reads from a view the client is told %q", &told)
 	}
 }
+
+// TestLoopThatIsTakenBack: a change by another client isn't taken for that of a client which isn't
+// told of its own, and whose request was taken back ahead of it in the same batch.
+func TestLoopThatIsTakenBack(t *testing.T) {
+	e, _ := newTestEngine(t)
+	var told strings.Builder
+	b, other, s := e.NewBatch(0), e.NewBatch(1), e.NewClient(sending{sent: &told})
+	writer, holder := NewSession(Nowhere{}, true), NewSession(Nowhere{}, true)
+	commit := func() {
+		t.Helper()
+		if err := b.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		b.Clear()
+	}
+	newTestClient(t, e).beginToWait("BLMOVE", "src", "dst", "LEFT", "LEFT", "0")
+	execute := executesOn(t, b)
+	for _, request := range []string{"HELLO 3", "CLIENT TRACKING ON NOLOOP", "GET key"} {
+		execute(s, strings.Fields(request)...)
+		commit()
+	}
+	executesOn(t, other)(holder, "LPUSH", "dst", "x")
+	if outcome := b.Execute(s, b.Read(s, words("LPUSH", "src", "v"))); outcome != Waiting {
+		t.Fatalf("LPUSH while the destination is locked: outcome %d", outcome)
+	}
+	execute(writer, "SET", "key", "value")
+	commit()
+	if !strings.Contains(told.String(), "invalidate\r\n*1\r\n$3\r\nkey\r\n") {
+		t.Errorf("the client was told %q", &told)
+	}
+	if err := other.Commit(); err != nil {
+		t.Fatal(err)
+	}
+}
