@@ -150,6 +150,36 @@ func TestRates(t *testing.T) {
 	}
 }
 
+// TestRatesOfPipelines sends more than a database takes at once: what comes behind other requests
+// is refused, too, and is counted once as its user's.
+func TestRatesOfPipelines(t *testing.T) {
+	const requests = 30
+	server := launch.ForTest(t, launch.MustUnderTest(t), "--database-limit", "0 requests 1")
+	c := server.MustDial(t)
+	must(t, c, "acl", "setuser", "alice", "on", "nopass", "~*", "+@all", fmt.Sprint("requests=", requests))
+	alice := as(t, server, "alice")
+	for range requests {
+		alice.Queue("get", "k")
+	}
+	if err := alice.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for range requests {
+		switch reply, err := alice.Read(); {
+		case err != nil:
+			t.Fatal(err)
+		case reply.String() == "-LIMIT database 0 takes 1 requests a second":
+			refused++
+		case reply.IsError():
+			t.Errorf("a request is answered %s", reply)
+		}
+	}
+	if refused == 0 {
+		t.Error("none is refused")
+	}
+}
+
 // refusals is how many of some requests, one behind the other, are refused.
 func refusals(t *testing.T, c *resp.Connection, says string, words ...string) (n int) {
 	t.Helper()

@@ -142,7 +142,7 @@ func (b *Batch) execute(s *Session, r *Request) Outcome {
 		s.before = s.State
 	}
 	if refusal := b.admit(s, r); refusal != nil {
-		if over, is := refusal.(overRate); is {
+		if over, is := refusal.(*overRate); is {
 			return b.refuseOverRate(s, r, over)
 		}
 		return b.turnDown(s, r, refusal)

@@ -147,22 +147,27 @@ type overRate struct {
 	units   int64
 }
 
-func (o overRate) Error() string { return string(o.refusal) }
+func (o *overRate) Error() string { return string(o.refusal) }
 
 // admitUnits is nil if a rate admits so many units.
 func (b *Batch) admitUnits(rate *quota.Rate, units int64, format string, of any) error {
 	if rate.Admit(units, b.Now()) {
 		return nil
 	}
-	return overRate{Error(fmt.Sprintf("LIMIT "+format, of, rate.PerSecond())), rate, units}
+	return &overRate{Error(fmt.Sprintf("LIMIT "+format, of, rate.PerSecond())), rate, units}
 }
 
 // requireRates keeps out requests beyond what a user, or a database, may be asked for in a second.
-// A request that comes again after a wait, and those inside of another one, aren't counted.
+// A request that comes again after a wait or a commit, and those inside of another one, aren't
+// counted.
 func (b *Batch) requireRates(s *Session, r *Request, database int) error {
-	if r.metered || b.running.underway {
+	switch {
+	case r.overRate != nil:
+		return r.overRate
+	case r.metered || b.running.underway:
 		return nil
 	}
+	r.metered = true
 	user, limits, bytes := s.User, b.engine.limits.of(database), int64(WordBytes(r.Args))
 	if err := b.admitUnits(&user.Requests, 1, "user %s may make %d requests a second", user.Name()); err != nil {
 		return err
@@ -170,7 +175,6 @@ func (b *Batch) requireRates(s *Session, r *Request, database int) error {
 	if err := b.admitUnits(&user.Traffic, bytes, "user %s may send and receive %d bytes a second", user.Name()); err != nil {
 		return err
 	}
-	r.metered = true
 	if limits == nil || !usesDatabase(r) {
 		return nil
 	}
@@ -182,7 +186,8 @@ func (b *Batch) requireRates(s *Session, r *Request, database int) error {
 
 // refuseOverRate answers a request beyond a rate, which may take a moment (see quota.Rate). The
 // client waits meanwhile, so that nothing more of it is read.
-func (b *Batch) refuseOverRate(s *Session, r *Request, over overRate) Outcome {
+func (b *Batch) refuseOverRate(s *Session, r *Request, over *overRate) Outcome {
+	r.overRate = over
 	reactor := b.budget > 0
 	if reactor && !b.settled() {
 		return Separate

@@ -31,8 +31,9 @@ type Request struct {
 
 // noted is what was noted of a request, once, although it may be executed again.
 type noted struct {
-	metered bool // it was counted as one of a second's
-	denied  bool // it is in the log of what was denied
+	metered  bool      // it was counted as one of a second's
+	denied   bool      // it is in the log of what was denied
+	overRate *overRate // why it was refused then; nil: it was admitted
 }
 
 // Executed is what a batch keeps of a request that was executed: what it takes to execute it again,
