@@ -66,6 +66,25 @@ func TestACommitInDoubtIsTold(t *testing.T) {
 	}
 }
 
+// A line of HTTP ends the connection, and leaves the replies in front of it where they are.
+func TestACommitInDoubtBeforeAWebRequest(t *testing.T) {
+	e, log := newTestEngine(t)
+	b := e.NewBatch(0)
+	client := e.NewClient(Nowhere{})
+	log.FailSync = errors.New("EIO")
+	for _, request := range []string{"ECHO hello", "SET key value", "POST / HTTP/1.1"} {
+		executesOn(t, b)(client, strings.Split(request, " ")...)
+	}
+	err := b.Commit()
+	if err == nil || b.Undo(err) {
+		t.Fatalf("the commit isn't in doubt: %v", err)
+	}
+	log.FailSync = nil
+	if reply := string(client.Reply.Bytes()); !strings.HasPrefix(reply, "$5\r\nhello\r\n"+inDoubt) || !client.Closing() {
+		t.Errorf("the client got %q", reply)
+	}
+}
+
 // A worker's command, too, stands: the session is as the command has left it.
 func TestAWorkersCommitInDoubtStands(t *testing.T) {
 	e, log := newTestEngine(t)
