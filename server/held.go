@@ -15,7 +15,8 @@ type awaited map[int]*heldQueue // by the number of replicas
 type heldQueue struct {
 	replies []heldReply // in the order in which they came
 	cancel  func()      // the asking; nil: nobody has been asked
-	overdue *time.Timer // for the first reply
+	overdue *time.Timer
+	rings   time.Duration // when overdue does: at the first deadline, which any reply may have; 0: never
 }
 
 type heldReply struct {
@@ -60,6 +61,9 @@ func (r *reactor) await(replicas int, reply heldReply) {
 	if q.cancel == nil {
 		r.askReplicas(q, replicas)
 	}
+	if reply.deadline != 0 && (q.rings == 0 || reply.deadline < q.rings) {
+		r.setOverdue(q, reply.deadline)
+	}
 }
 
 // leave forgets a connection that is closed, since its reply may be waited for without end.
@@ -75,10 +79,12 @@ func (r *reactor) askReplicas(q *heldQueue, replicas int) {
 	q.cancel = r.server.engine.Replication().WhenAcknowledged(first.position,
 		func(a psync.Acknowledged) bool { return a.Replicas >= replicas },
 		func(psync.Acknowledged) { r.post(func() { r.acknowledged(q, replicas) }) })
-	if first.deadline == 0 {
-		return
-	}
-	until := first.deadline - r.server.engine.Elapsed()
+}
+
+// setOverdue has a queue looked at when a deadline has come.
+func (r *reactor) setOverdue(q *heldQueue, deadline time.Duration) {
+	q.rings = deadline
+	until := deadline - r.server.engine.Elapsed()
 	if q.overdue == nil {
 		q.overdue = time.AfterFunc(until, func() { r.post(func() { r.endHeld(q) }) })
 	} else {
@@ -104,7 +110,7 @@ func (r *reactor) endHeld(q *heldQueue) {
 	}
 	e, now := r.server.engine, r.server.engine.Elapsed()
 	replies := q.replies
-	q.replies, q.cancel = nil, nil
+	q.replies, q.cancel, q.rings = nil, nil, 0
 	lost := e.IsReplica()
 	leaving := replies[:0]
 	for _, reply := range replies {

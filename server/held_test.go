@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"unsafe"
@@ -88,6 +89,32 @@ func TestNothingIsHeldForWhoIsGone(t *testing.T) {
 	eventually(t, "the last is gone", func() bool { return r.heldReplies() == 1 })
 	replica.acknowledge(r.engine.Store.Position())
 	second.wantLine("+OK")
+}
+
+// TestHeldReplyIsOverdueBeforeAnother gives up a reply in time behind one that is held without end.
+func TestHeldReplyIsOverdueBeforeAnother(t *testing.T) {
+	r, replica := startSynchronous(t)
+	reactors := r.bothReactors()
+	first, second := r.dial(), r.dial()
+	for _, c := range []*client{first, second} {
+		c.want("+PONG", "ping")
+	}
+	moveAll(reactors[0], reactors[1])
+	first.Queue("set", "key", "value")
+	if err := first.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the first reply is held back", func() bool { return r.heldReplies() == 1 })
+	if err := r.config.Set([][2]string{{"synchronous-timeout", "1"}}); err != nil {
+		t.Fatal(err)
+	}
+	if reply := second.do("set", "key", "another"); !strings.HasPrefix(reply, "-NOREPLICAS Too few") {
+		t.Errorf("the second reply is %s", reply)
+	}
+	replica.acknowledge(r.engine.Store.Position())
+	if reply, err := first.Read(); err != nil || reply.String() != "+OK" {
+		t.Errorf("the first reply is %s (%v)", reply, err)
+	}
 }
 
 // heldReplies is how many replies wait for replicas.
