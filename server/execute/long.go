@@ -24,7 +24,7 @@ type longWork struct {
 
 // longRequest is a request with a script that a worker runs.
 type longRequest struct {
-	began    time.Duration // as Engine.Elapsed tells the time
+	began    time.Duration // with its locks, as Engine.Elapsed tells the time; 0: it waits for them
 	function bool          // that is what it runs
 	ended    map[*Blocked]struct{}
 }
@@ -77,7 +77,11 @@ func (b *Batch) awaitTurn() error {
 	if err := b.enterLong(); err != nil {
 		return err
 	}
-	return b.locks.await(&b.plan, b.engine.patience)
+	if err := b.locks.await(&b.plan, b.engine.patience); err != nil {
+		return err
+	}
+	b.engine.long.begin(b)
+	return nil
 }
 
 // patience has who waits for a script be answered BUSY when that takes too long.
@@ -86,11 +90,11 @@ func (e *Engine) patience(w Wait) (again time.Duration, refusal error) {
 	if threshold == 0 {
 		return 0, nil
 	}
-	script := e.long.behind(w, e.Locks)
+	script, since := e.behind(w)
 	if script == nil {
 		return threshold, nil // which one that comes meanwhile can't pass before
 	}
-	left := script.began + threshold - e.Elapsed()
+	left := since + threshold - e.Elapsed()
 	if left <= 0 {
 		return 0, script.busy()
 	}
@@ -106,7 +110,27 @@ func (b *Batch) leaveLong() {
 }
 
 func (b *Batch) newLong() *longRequest {
-	return &longRequest{began: b.engine.Elapsed(), function: b.plan.Functions}
+	return &longRequest{function: b.plan.Functions}
+}
+
+// begin notes that a batch's request, if it is one of longWork, has its locks. It may have had some
+// before, and given them back.
+func (l *longWork) begin(b *Batch) {
+	if b.long.entered == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b.long.entered.began = b.engine.Elapsed()
+}
+
+// since is when a request has begun to hold up others. One that waits for its locks does so now at
+// the earliest. The mutex is held.
+func (r *longRequest) since(e *Engine) time.Duration {
+	if r.began == 0 {
+		return e.Elapsed()
+	}
+	return r.began
 }
 
 // enter waits until nobody wants all databases. The error says that a script which has them, or is
@@ -174,11 +198,12 @@ func (l *longWork) readmit() {
 	l.changed.Broadcast()
 }
 
-// first returns the request that has run for longest; nil if none runs.
+// first returns the request that has run for longest, and one that waits for its locks if there are
+// only such; nil if there is none.
 func (l *longWork) first() *longRequest {
 	first := l.whole
 	for _, r := range l.running {
-		if first == nil || r.began < first.began {
+		if first == nil || r.began != 0 && (first.began == 0 || r.began < first.began) {
 			first = r
 		}
 	}
@@ -189,7 +214,7 @@ func (l *longWork) first() *longRequest {
 // The mutex is held.
 func (l *longWork) await(e *Engine, r *longRequest) bool {
 	if threshold := e.busyThreshold(); r != nil && threshold > 0 {
-		left := r.began + threshold - e.Elapsed()
+		left := r.since(e) + threshold - e.Elapsed()
 		if left <= 0 {
 			return false
 		}
@@ -229,17 +254,22 @@ func (e *Engine) busyThreshold() time.Duration {
 	return time.Duration(e.Config.BusyReplyThreshold.Get()) * time.Millisecond
 }
 
-// behind returns the request with a script that a wait is for; nil if it is for something else.
-func (l *longWork) behind(w Wait, table *lock.Table) *longRequest {
+// behind returns the request with a script that a wait is for, and since when that holds up others;
+// nil if it is for something else.
+func (e *Engine) behind(w Wait) (script *longRequest, since time.Duration) {
+	l := &e.long
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if w.Cause == ForGate {
-		return l.whole
+	switch {
+	case w.Cause == ForGate:
+		script = l.whole
+	case len(l.running) > 0:
+		script = l.running[e.Locks.Holder(w.Stripe)]
 	}
-	if len(l.running) == 0 {
-		return nil
+	if script != nil {
+		since = script.since(e)
 	}
-	return l.running[table.Holder(w.Stripe)]
+	return script, since
 }
 
 // waitOut is the outcome of a request that has to wait for a lock or the gate. Who waits for a
@@ -250,11 +280,11 @@ func (b *Batch) waitOut(c *Invocation, w Wait) Outcome {
 	if b.budget == 0 || b.repeat.applying || threshold == 0 {
 		return s.waits(w)
 	}
-	script := e.long.behind(w, e.Locks)
+	script, since := e.behind(w)
 	if script == nil {
 		return s.waits(w)
 	}
-	deadline := script.began + threshold
+	deadline := since + threshold
 	if e.Elapsed() >= deadline {
 		return b.turnDown(s, r, script.busy())
 	}

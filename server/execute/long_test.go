@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"net"
+	"runtime"
 	"testing"
 
 	"kedis/internal/resp"
+	"kedis/lock"
 )
 
 // TestReplicationWaitsForScripts: while a script runs, who wants all databases for replication
@@ -64,4 +66,40 @@ func TestStoppedApplierWaitsForNoScript(t *testing.T) {
 	if newTestClient(t, e).do("get", "key") != "$-1\r\n" {
 		t.Error("a reader is kept out")
 	}
+}
+
+// TestScriptsHoldUpOthersWithTheirLocks: a script that waits for another one's lock has not begun.
+func TestScriptsHoldUpOthersWithTheirLocks(t *testing.T) {
+	e, _ := newTestEngine(t)
+	const stripe, other = 7, lock.Owner(1)
+	e.Locks.TryExclusive(stripe, other)
+	e.withToken(e.scripts.take(), e.newBatch(0, e.scripts.door, 0, e.Store.NewTxn()), func(b *Batch) {
+		b.plan.Long, b.plan.Writes = true, true
+		b.plan.Lock(stripe, true)
+		turn := make(chan error)
+		go func() { turn <- b.awaitTurn() }()
+		script := &longRequest{}
+		e.long.mu.Lock()
+		for len(e.long.running) == 0 {
+			e.long.mu.Unlock()
+			runtime.Gosched()
+			e.long.mu.Lock()
+		}
+		script.began = e.Elapsed()
+		e.long.running[other] = script
+		if e.long.first() != script {
+			t.Error("who wants all databases waits for a script that has no locks yet")
+		}
+		e.long.mu.Unlock()
+		released := e.Elapsed()
+		e.Locks.ReleaseExclusive(stripe, other)
+		if err := <-turn; err != nil {
+			t.Fatal(err)
+		}
+		if script, since := e.behind(b.locks.lockWait(stripe)); script != b.long.entered || since < released {
+			t.Errorf("the script has its lock since %v, and has it since %v as others see it", released, since)
+		}
+		b.leaveLong()
+		b.giveUp()
+	})
 }
