@@ -133,6 +133,36 @@ func (r *running) heldReplies() (count int) {
 	return count
 }
 
+// TestBusyBehindAScriptThatQueued: who waits for a lock behind a script is answered BUSY when the
+// script has got it and runs for ever.
+func TestBusyBehindAScriptThatQueued(t *testing.T) {
+	r := startServer(t, "busy-reply-threshold", "1")
+	const worker = 3
+	stripe := r.engine.Store.Stripe(0, []byte("key"))
+	script, waiter, other := r.dial(), r.dial(), r.dial()
+	begin := func(c *client, words ...string) {
+		t.Helper()
+		c.Queue(words...)
+		if err := c.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.engine.Locks.TryExclusive(stripe, worker) != lock.Acquired {
+		t.Fatal("somebody holds the lock")
+	}
+	alone := r.engine.Locks.Peek(stripe)
+	long := strings.Repeat(" ", 40<<10) // a worker compiles it, and runs it at once
+	begin(script, "eval", "while true do end"+long, "1", "key")
+	eventually(t, "the script queues for the lock", func() bool { return r.engine.Locks.Peek(stripe) != alone })
+	begin(waiter, "set", "key", "value")
+	eventually(t, "another one waits behind it", func() bool { return r.sharedWaits() == 1 })
+	r.engine.Locks.ReleaseExclusive(stripe, worker)
+	if reply, err := waiter.Read(); err != nil || !strings.HasPrefix(reply.String(), "-BUSY") {
+		t.Errorf("the other one is answered %s (%v)", reply, err)
+	}
+	eventually(t, "the script is killed", func() bool { return other.do("script", "kill") == "+OK" })
+}
+
 // TestStopEndsWaitsForLocks: a lock that a client waits for when the server stops is free for
 // workers.
 func TestStopEndsWaitsForLocks(t *testing.T) {

@@ -332,11 +332,12 @@ func (r *roster) remove(c *connection) {
 	r.held.Store(int32(last))
 }
 
-// tick looks after what no event tells of: replies that were read meanwhile, and clients that are
-// idle.
+// tick looks after what no event tells of: replies that were read meanwhile, clients that are idle,
+// and scripts that have got locks.
 func (r *reactor) tick(now time.Time) {
 	r.arrivals.turn()
 	r.lookAfter(now)
+	r.lookBehind()
 	if elapsed := r.server.engine.Elapsed(); r.waits.due(elapsed) { // the alarm has failed
 		r.expire(elapsed)
 	}

@@ -106,9 +106,26 @@ func (r *reactor) endShared(key sharedWait) {
 	}
 	waiting := r.waits.shared[key]
 	delete(r.waits.shared, key)
+	r.tryAgain(waiting)
+}
+
+// tryAgain goes on with connections that have waited for what many can wait for.
+func (r *reactor) tryAgain(waiting []*connection) {
 	for _, c := range waiting {
 		c.session.EndWait()
 		r.resume(c)
+	}
+}
+
+// lookBehind has those try again who wait for a lock that a script, which stood in front of the
+// reactor, has got meanwhile: they find it, and wait no longer than for a script. The lock stays
+// asked for.
+func (r *reactor) lookBehind() {
+	for key, waiting := range r.waits.shared {
+		if key.cause == execute.ForLock && len(waiting) > 0 && r.server.engine.HeldByScript(key.stripe) {
+			r.waits.shared[key] = nil
+			r.tryAgain(waiting)
+		}
 	}
 }
 

@@ -272,6 +272,15 @@ func (e *Engine) behind(w Wait) (script *longRequest, since time.Duration) {
 	return script, since
 }
 
+// HeldByScript reports whether a script has got a lock, and who waits for it may be answered BUSY.
+func (e *Engine) HeldByScript(stripe uint32) bool {
+	if e.busyThreshold() == 0 {
+		return false
+	}
+	script, _ := e.behind(Wait{Cause: ForLock, Stripe: stripe})
+	return script != nil
+}
+
 // waitOut is the outcome of a request that has to wait for a lock or the gate. Who waits for a
 // script is answered BUSY when that takes too long.
 func (b *Batch) waitOut(c *Invocation, w Wait) Outcome {
