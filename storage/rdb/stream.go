@@ -60,6 +60,7 @@ type streamState struct {
 	// Entries. They lie in nodes; a node's master entry has an id that those of its entries are
 	// relative to, and fields that most of them share.
 	nodes        uint64 // still to be read
+	packed       int64  // bytes that the node has in the payload or file, where it may be compressed
 	master       StreamID
 	masterFields int    // position of the first one
 	fieldCount   int64  // how many
@@ -155,9 +156,11 @@ func (v *Value) readStreamNode() error {
 		return d.src.corrupt("a stream node with an id of %d bytes", len(key))
 	}
 	s.master = rawStreamID(key)
+	start := d.src.offset()
 	if v.node, err = d.packedBytes(nil); err != nil {
 		return err
 	}
+	s.packed = d.src.offset() - start
 	v.position = v.node.First()
 	var ok [4]bool
 	var end int64
@@ -165,7 +168,7 @@ func (v *Value) readStreamNode() error {
 	s.deleted, ok[1] = v.nodeInt()
 	s.fieldCount, ok[2] = v.nodeInt()
 	s.masterFields = v.position
-	ok[3] = s.fieldCount >= 0 && v.skipNode(s.fieldCount)
+	ok[3] = s.fieldCount >= 0 && v.skipNode(s.fieldCount) && s.mayHave(2*s.fieldCount)
 	if end, _ = v.nodeInt(); ok != [4]bool{true, true, true, true} || end != 0 ||
 		s.valid < 0 || s.deleted < 0 || s.valid+s.deleted < 0 {
 		return d.src.corrupt("a bad stream node")
@@ -175,6 +178,15 @@ func (v *Value) readStreamNode() error {
 	}
 	return nil
 }
+
+// manyTexts is how many fields and values an entry may have however few bytes its node takes in the
+// payload: as many as a request of Redis before 7.0 has words.
+const manyTexts = 1 << 20
+
+// mayHave reports whether an entry may have so many fields and values. Each takes 24 bytes of
+// memory, and in a compressed node as little as a fortieth of a byte: so there may be no more than
+// the payload has bytes for the node. One that isn't compressed has two for each, at least.
+func (s *streamState) mayHave(texts int64) bool { return texts <= max(manyTexts, s.packed) }
 
 const (
 	entryDeleted    = 1
@@ -201,7 +213,7 @@ func (v *Value) readStreamEntry() (deleted, ok bool) {
 	} else {
 		var n int64
 		n, ok = v.nodeInt()
-		ok = ok && n >= 0 && n <= int64(len(v.node)) && v.ownFields(2*n)
+		ok = ok && n >= 0 && n <= int64(len(v.node)) && s.mayHave(2*n) && v.ownFields(2*n)
 		elements += 1 + 2*n
 	}
 	if !ok {

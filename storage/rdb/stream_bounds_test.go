@@ -1,0 +1,82 @@
+package rdb
+
+import (
+	"errors"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"kedis/storage/listpack"
+)
+
+func addInts(b *listpack.Builder, numbers ...int) {
+	for _, n := range numbers {
+		b.Add(strconv.AppendInt(nil, int64(n), 10))
+	}
+}
+
+func addZeros(b *listpack.Builder, n int) {
+	zero := []byte("0")
+	for range n {
+		b.Add(zero)
+	}
+}
+
+// streamOfNode is a payload of a stream of one node, whose entries nothing follows.
+func streamOfNode(node listpack.Listpack, compressed bool) []byte {
+	var e Encoder
+	e.begin(typeStreamListpacks2)
+	e.length(1)
+	e.string(make([]byte, 16))
+	if compressed {
+		e.string(node)
+	} else {
+		e.length(uint64(len(node)))
+		e.raw(node)
+	}
+	return seal(e.buf)
+}
+
+// entriesOf counts the entries that are read before the end of a payload or an error.
+func entriesOf(t *testing.T, payload []byte) (entries int) {
+	t.Helper()
+	v, err := new(Decoder).Payload(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for v.Next() {
+		entries++
+	}
+	if !errors.Is(v.Err(), ErrCorrupt) { // at the latest where the totals should be
+		t.Fatal(v.Err())
+	}
+	return entries
+}
+
+// TestManyFields: an entry may have very many fields if the payload has a byte for each, or it
+// would take forty times and more the memory that a node is decompressed to.
+func TestManyFields(t *testing.T) {
+	const fields = manyTexts/2 + 1
+	var own, shared listpack.Builder
+	addInts(&own, 1, 0, 0, 0, 0, 0, 0, fields)
+	addZeros(&own, 2*fields)
+	addInts(&own, 4+2*fields)
+	addInts(&shared, 1, 0, fields)
+	addZeros(&shared, fields)
+	addInts(&shared, 0, entrySameFields, 0, 0)
+	addZeros(&shared, fields)
+	addInts(&shared, 3+fields)
+	if entries := entriesOf(t, streamOfNode(own.Listpack(), false)); entries != 1 {
+		t.Error("a node that isn't compressed isn't taken")
+	}
+	for name, node := range map[string]listpack.Listpack{"own": own.Listpack(), "shared": shared.Listpack()} {
+		payload := streamOfNode(node, true)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		entries := entriesOf(t, payload)
+		runtime.ReadMemStats(&after)
+		if spent := after.TotalAlloc - before.TotalAlloc; entries != 0 || spent > 8<<20 {
+			t.Errorf("%s: %d entries of a payload of %d bytes, which took %d", name, entries, len(payload), spent)
+		}
+	}
+}
