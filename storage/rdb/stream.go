@@ -64,6 +64,9 @@ type streamState struct {
 	master       StreamID
 	masterFields int    // position of the first one
 	fieldCount   int64  // how many
+	names        int64  // bytes that they take in the node
+	repeated     int64  // bytes of names that entries so far have from their nodes
+	nodeBytes    int64  // of the nodes so far
 	valid        int64  // entries that the node still has to have, not deleted
 	deleted      int64  // and deleted
 	numbers      []byte // fields and values that are integers, as text
@@ -137,6 +140,9 @@ func (v *Value) nextStreamEntry() (more bool, err error) {
 		if v.position == listpack.None && (s.valid != 0 || s.deleted != 0) {
 			return false, v.d.src.corrupt("a stream node that lacks entries")
 		}
+		if s.repeated > repeatedFree+repeatedMost*s.nodeBytes {
+			return false, v.d.src.corrupt("a stream of %d bytes whose entries repeat names of %d", s.nodeBytes, s.repeated)
+		}
 		if !deleted {
 			return true, nil
 		}
@@ -169,6 +175,7 @@ func (v *Value) readStreamNode() error {
 	s.fieldCount, ok[2] = v.nodeInt()
 	s.masterFields = v.position
 	ok[3] = s.fieldCount >= 0 && v.skipNode(s.fieldCount) && s.mayHave(2*s.fieldCount)
+	namesEnd := int64(v.position)
 	if end, _ = v.nodeInt(); ok != [4]bool{true, true, true, true} || end != 0 ||
 		s.valid < 0 || s.deleted < 0 || s.valid+s.deleted < 0 {
 		return d.src.corrupt("a bad stream node")
@@ -176,8 +183,20 @@ func (v *Value) readStreamNode() error {
 	if v.position == listpack.None && s.valid+s.deleted > 0 {
 		return d.src.corrupt("a stream node that lacks entries")
 	}
+	s.names = namesEnd - int64(s.masterFields)
+	s.nodeBytes += int64(len(v.node))
 	return nil
 }
+
+// A node has the names of fields once that most of its entries share, and whoever takes the
+// entries writes them with each: half a megabyte of a compressed payload could become hundreds of
+// gigabytes. Names may be repeated up to repeatedMost times as many bytes as the nodes have so far,
+// which those of Redis's default of 100 entries in a node can't exceed, and repeatedFree bytes
+// besides, which are for streams of more.
+const (
+	repeatedMost = 100
+	repeatedFree = 1 << 30
+)
 
 // manyTexts is how many fields and values an entry may have however few bytes its node takes in the
 // payload: as many as a request of Redis before 7.0 has words.
@@ -235,6 +254,7 @@ func (v *Value) readStreamEntry() (deleted, ok bool) {
 // sharedFields pairs the master entry's fields with the values of this one.
 func (v *Value) sharedFields() bool {
 	field := v.stream.masterFields
+	v.stream.repeated += v.stream.names
 	for range v.stream.fieldCount {
 		v.addText(field)
 		field = v.node.Next(field)

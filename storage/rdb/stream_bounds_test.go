@@ -80,3 +80,25 @@ func TestManyFields(t *testing.T) {
 		}
 	}
 }
+
+// TestRepeatedNames: names that a node has once are handed out with as many entries as Redis puts
+// into a node by default, and not with so many that they take a thousand times the node's memory.
+func TestRepeatedNames(t *testing.T) {
+	const size = 2 * repeatedFree / 100
+	node := func(entries int) listpack.Listpack {
+		var b listpack.Builder
+		addInts(&b, entries, 0, 1)
+		b.Add(make([]byte, size))
+		addInts(&b, 0)
+		for i := range entries {
+			addInts(&b, entrySameFields, i, 0, 0, 4)
+		}
+		return b.Listpack()
+	}
+	if entries := entriesOf(t, streamOfNode(node(100), true)); entries != 100 {
+		t.Errorf("%d of 100 entries are taken", entries)
+	}
+	if entries := entriesOf(t, streamOfNode(node(1000), true)); entries < 100 || entries > 151 {
+		t.Errorf("%d of 1000 entries are taken", entries)
+	}
+}
