@@ -1,7 +1,6 @@
 package replication
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -290,7 +289,10 @@ const restEvery = 10000
 func writeKeysTo(file *rdb.Writer) func(storage.DB, []byte, *layout.Metadata) error {
 	return func(db storage.DB, key []byte, m *layout.Metadata) error {
 		file.Key(key, m.ExpireMs)
-		return cmp.Or(db.Encode(storage.Key{Metadata: *m, Exists: true}, &file.Encoder), file.Err())
+		if err := db.Encode(storage.Key{Metadata: *m, Exists: true}, &file.Encoder); err != nil {
+			return fmt.Errorf("key %.100q: %w", key, err)
+		}
+		return file.Err()
 	}
 }
 

@@ -166,7 +166,7 @@ func encodeStream(d DB, m *layout.Metadata, e *rdb.Encoder) error {
 	e.BeginStream(h.Nodes)
 	err := d.StreamParts(m, func(p *rdb.StreamElement) error {
 		e.StreamPart(p)
-		return nil
+		return e.Err()
 	})
 	if err == nil {
 		e.EndStream()

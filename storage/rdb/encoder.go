@@ -40,6 +40,8 @@ type Encoder struct {
 	largest int               // an element of this size or more is a node by itself
 	stream  streamEncoder
 
+	largestStreamNode int // bytes
+
 	format Format
 	timed  bool // a payload has a hash with fields that expire
 
@@ -57,7 +59,7 @@ type PayloadWriter struct {
 
 // NewPayloadWriter returns a PayloadWriter.
 func NewPayloadWriter() *PayloadWriter {
-	return &PayloadWriter{Encoder{largest: largePlain}}
+	return &PayloadWriter{Encoder{largest: largePlain, largestStreamNode: LargestStreamNode}}
 }
 
 // Begin begins a payload in the memory of dst.
@@ -358,6 +360,9 @@ func (e *Encoder) checkComplete() {
 		e.fail(errCount)
 	}
 }
+
+// Err returns the first error so far. Writing may go on after it, but nothing comes of it.
+func (e *Encoder) Err() error { return e.err }
 
 // fail keeps the first error.
 func (e *Encoder) fail(err error) {

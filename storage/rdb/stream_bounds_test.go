@@ -102,3 +102,33 @@ func TestRepeatedNames(t *testing.T) {
 		t.Errorf("%d of 1000 entries are taken", entries)
 	}
 }
+
+// TestLargestStreamNode: the names that a node's first entry hasn't are written with each of the
+// others. A node that is too large by that is an error, and the next payload is in order again.
+func TestLargestStreamNode(t *testing.T) {
+	w := NewPayloadWriter()
+	w.largestStreamNode = 1000 // instead of 2 GiB
+	name := make([]byte, 100)
+	for _, c := range []struct {
+		first   []byte
+		entries int
+		want    error
+	}{
+		{name[:99], 8, nil}, {name[:99], 9, errStreamNode}, {name, 10, nil}, {make([]byte, 1000), 1, errStreamNode}, {name, 10, nil},
+	} {
+		w.Begin(nil)
+		w.BeginStream(1)
+		for i := range c.entries {
+			field := name
+			if i == 0 {
+				field = c.first
+			}
+			w.StreamPart(&StreamElement{Part: StreamEntry, ID: StreamID{Seq: uint64(i)}, Fields: [][]byte{field, []byte("value")}})
+		}
+		w.StreamPart(&StreamElement{Part: StreamTotals, Length: uint64(c.entries)})
+		w.EndStream()
+		if _, err := w.Finish(); !errors.Is(err, c.want) {
+			t.Errorf("%d entries, the first one with a name of %d bytes: %v, expected %v", c.entries, len(c.first), err, c.want)
+		}
+	}
+}

@@ -2,9 +2,17 @@ package rdb
 
 import (
 	"encoding/binary"
+	"errors"
 
 	"kedis/storage/listpack"
 )
+
+// LargestStreamNode is how many bytes a node may have that is written. Redis lets none grow beyond
+// 1 GB, but for an entry that is large by itself. Here one may: the names that its entries share
+// are those of the first one that is left, and the others' lie in each of them again.
+const LargestStreamNode = 2 << 30
+
+var errStreamNode = errors.New("rdb: a stream has a node of more than 2 GB, as the entries' fields have other names than those of its first one")
 
 // streamEncoder is how far the writing of a stream has come.
 type streamEncoder struct {
@@ -30,8 +38,11 @@ func (s *streamEncoder) begin() {
 	s.entries, s.counted = 0, true
 }
 
-// StreamPart writes the next part of a stream.
+// StreamPart writes the next part of a stream. After an error it does nothing.
 func (e *Encoder) StreamPart(p *StreamElement) {
+	if e.err != nil {
+		return
+	}
 	switch p.Part {
 	case StreamEntry:
 		e.streamEntry(p)
@@ -124,9 +135,26 @@ func (e *Encoder) streamEntry(p *StreamElement) {
 		}
 	}
 	elements = append(elements, listpack.OfInt(int64(len(elements))))
+	e.addToStreamNode(elements)
+}
+
+// addToStreamNode adds elements to the node that is gathered, if it isn't too large with them.
+func (e *Encoder) addToStreamNode(elements []listpack.Element) {
+	if e.err != nil {
+		return
+	}
+	size := len(e.node)
+	for _, element := range elements {
+		size += element.Size()
+	}
+	if size > e.largestStreamNode {
+		e.fail(errStreamNode)
+		e.node = nil
+		return
+	}
 	e.node = e.node.Append(e.node[:0], elements...)
 	clear(elements)
-	s.elements = elements
+	e.stream.elements = elements
 }
 
 // beginStreamNode begins a node with an entry's fields: see readStreamNode.
@@ -139,9 +167,7 @@ func (e *Encoder) beginStreamNode(p *StreamElement) {
 	}
 	elements = append(elements, listpack.OfInt(0))
 	e.node = emptyListpack(e.node)
-	e.node = e.node.Append(e.node[:0], elements...)
-	clear(elements)
-	s.elements = elements
+	e.addToStreamNode(elements)
 }
 
 // endStreamNode writes the node that has been gathered, if there is one.

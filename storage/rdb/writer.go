@@ -15,7 +15,7 @@ type Writer struct {
 
 // NewWriter begins a file.
 func NewWriter(w io.Writer, f Format) *Writer {
-	file := &Writer{Encoder{largest: largePlain, w: w, buf: make([]byte, 0, 2*bufferSize), format: f}}
+	file := &Writer{Encoder{largest: largePlain, largestStreamNode: LargestStreamNode, w: w, buf: make([]byte, 0, 2*bufferSize), format: f}}
 	file.buf = append(file.buf, f.header()...)
 	return file
 }
@@ -55,9 +55,6 @@ func (w *Writer) Key(key []byte, expireMs int64) {
 	w.key = append(w.key[:0], key...)
 	w.keySet = true
 }
-
-// Err returns the first error so far. Writing may go on after it, but nothing comes of it.
-func (w *Writer) Err() error { return w.err }
 
 // Close ends the file with its checksum and writes what is left of it. It doesn't close the
 // io.Writer.
