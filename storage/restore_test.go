@@ -494,3 +494,27 @@ func TestRestoreSortsPackedMembers(t *testing.T) {
 }
 
 const streamPayload = "\x13\x01\x10\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x1c\x1c\x00\x00\x00\x0a\x00\x01\x01\x00\x01\x01\x01\x81a\x02\x00\x01\x02\x01\x00\x01\x00\x01\x01\x01\x04\x01\xff\x01\x01\x01\x01\x01\x00\x00\x01\x00\x0a\x00)}x\x0f\xd8\x8a\xa6,"
+
+// TestRestoredStreamNode: a stream's node is as large as it will be when it is written again, and
+// no larger than it may be then.
+func TestRestoredStreamNode(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 1<<20, 0))
+	txn := s.NewTxn()
+	defer txn.Reset()
+	txn.Begin(Mode{Writing: true}, 1000, 0)
+	d := txn.DB(0)
+	r := streamRestoring{restoring: &restoring{db: d, spread: d.newElements(layout.Stream)}}
+	fields := [][]byte{[]byte("other"), []byte("value")}
+	size := uint32(entrySize(StreamID{Ms: 1}, fields, false))
+	h := &r.stream.head
+	h.Nodes, h.LastNode, h.Last = 1, StreamID{Ms: 1}, StreamID{Ms: 1}
+	h.Tail = layout.StreamNode{Entries: 1, Bytes: rdb.LargestStreamNode - size + 1}
+	entry := &rdb.StreamElement{Part: rdb.StreamEntry, ID: rdb.StreamID{Ms: 2}, Node: rdb.StreamID{Ms: 1}, Fields: fields}
+	if err := r.part(entry); !errors.Is(err, rdb.ErrCorrupt) {
+		t.Errorf("it is a byte too large: %v", err)
+	}
+	h.Tail.Bytes--
+	if err := r.part(entry); err != nil || h.Tail.Bytes != rdb.LargestStreamNode {
+		t.Errorf("%d bytes, and %v", h.Tail.Bytes, err)
+	}
+}

@@ -177,6 +177,10 @@ func encodeStream(d DB, m *layout.Metadata, e *rdb.Encoder) error {
 // errStream is what a payload is that says something of a stream which can't be.
 var errStream = fmt.Errorf("%w: a stream that contradicts itself", rdb.ErrCorrupt)
 
+// errStreamNode is what a payload is whose node couldn't be written again: the names that its
+// entries share aren't those of its first one.
+var errStreamNode = fmt.Errorf("%w: a stream's node is more than 2 GB if its first entry's names are the shared ones", rdb.ErrCorrupt)
+
 // streamRestoring is a stream that is being read.
 type streamRestoring struct {
 	*restoring
@@ -259,8 +263,12 @@ func (s *streamRestoring) entry(p *rdb.StreamElement) error {
 		h.Nodes++
 		h.LastNode, h.Tail = at, layout.StreamNode{Fields: names, Bytes: uint32(masterSize(p.Fields))}
 	}
+	grown := int64(h.Tail.Bytes) + int64(entrySize(offset(id, at), p.Fields, names == h.Tail.Fields))
+	if grown > rdb.LargestStreamNode {
+		return errStreamNode
+	}
 	h.Tail.Entries++
-	h.Tail.Bytes += uint32(entrySize(offset(id, at), p.Fields, names == h.Tail.Fields))
+	h.Tail.Bytes = uint32(grown)
 	if s.stream.next.Count == 0 {
 		h.First = id
 	}
