@@ -53,6 +53,9 @@ func TestFill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	call(t, s.c, "SELECT", "1")
+	want := digests(t, s.c, []string{"z1", "z2"}) // before rewrite changes them: the RDB has these
+	call(t, s.c, "SELECT", "0")
 	s.rewrite(t)
 	for _, file := range []struct{ name, path, digest string }{
 		{"RDB", s.rdb, before}, {"AOF", plain, before}, {"directory of an AOF", s.aof, s.digest},
@@ -82,8 +85,7 @@ func TestFill(t *testing.T) {
 	succeeds(t, "import", s.rdb, "--dir", directory, "--db-map", "1:2", "--prefix", "z", "--rewrite-prefix", "z:y")
 	_, c := served(t, directory)
 	call(t, c, "SELECT", "2")
-	call(t, s.c, "SELECT", "1")
-	if got, want := digests(t, c, []string{"y1", "y2"}), digests(t, s.c, []string{"z1", "z2"}); call(t, c, "EXISTS", "y1") != ":1" || len(got) != len(want) {
+	if got := digests(t, c, []string{"y1", "y2"}); call(t, c, "EXISTS", "y1") != ":1" || !slices.Equal(got, want) {
 		t.Errorf("%q, expected %q", got, want)
 	}
 }
