@@ -2,6 +2,7 @@ package crash
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +12,9 @@ import (
 	"kedis/redis-tests/resp"
 )
 
+// parts is how much a function of a writer's library writes between its two keys.
+const parts = 20
+
 // versionLibrary is the source of a writer's library, which tells its version and writes two keys
 // that belong together, undeclared, and something between them that takes a while.
 func versionLibrary(writer, version int) string {
@@ -18,10 +22,10 @@ func versionLibrary(writer, version int) string {
 redis.register_function('version%[1]d', function() return '%[2]d' end)
 redis.register_function('write%[1]d', function(keys, args)
 	redis.call('set', 'half:%[1]d:a', '%[2]d')
-	for i = 1, 20 do redis.call('hset', 'halves:%[1]d', i, '%[2]d') end
+	for i = 1, %[3]d do redis.call('hset', 'halves:%[1]d', i, '%[2]d') end
 	redis.call('set', 'half:%[1]d:b', '%[2]d')
 	return '%[2]d'
-end)`, writer, version)
+end)`, writer, version, parts)
 }
 
 // TestKilledInFunctions kills the server in the midst of functions, and of transactions that change
@@ -94,12 +98,13 @@ func checkFunctions(t *testing.T, server *launch.Server, answered []int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, half := range halves.Strings() {
-			if strings.Trim(half, `"`) != whole {
-				t.Errorf("writer %d: half of a function: %s", writer, halves)
-				break
-			}
+		different := slices.ContainsFunc(halves.Strings(), func(half string) bool { return strings.Trim(half, `"`) != whole })
+		if different || len(halves.Elements) != parts && whole != "" {
+			t.Errorf("writer %d: half of a function: %s", writer, halves)
 		}
-		answered[writer] = version
+		if written, _ := strconv.Atoi(whole); written < answered[writer] {
+			t.Errorf("writer %d: the function of version %d was answered, that of %d is there", writer, answered[writer], written)
+		}
+		answered[writer], _ = strconv.Atoi(text("FCALL", "write"+number, "0")) // which may not have been called yet
 	}
 }
