@@ -28,7 +28,7 @@ func TestAlarmHasATimer(t *testing.T) {
 	}
 	r.wantSome("is alone", func(*connection) bool { return r.engine.Clients.Count() == 1 })
 	c.want("nil-array", "blpop", "nothing", "0.002")
-	if r.look(func(c *connection) bool { return len(c.reactor.waits.deadlines) > 0 }) {
-		t.Error("a deadline is left of who has gone")
+	if left := r.sum(func(reactor *reactor) int { return len(reactor.waits.deadlines) }); left > 0 {
+		t.Errorf("%d deadlines are left of who has gone", left)
 	}
 }

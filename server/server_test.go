@@ -434,18 +434,22 @@ func TestPausedClientsThatAreGone(t *testing.T) {
 }
 
 // sharedWaits is how many connections wait for what many can wait for.
-func (r *running) sharedWaits() (count int) {
+func (r *running) sharedWaits() int {
+	return r.sum(func(reactor *reactor) (waiting int) {
+		for _, list := range reactor.waits.shared {
+			waiting += len(list)
+		}
+		return waiting
+	})
+}
+
+// sum adds up what a function counts on each reactor.
+func (r *running) sum(of func(*reactor) int) (count int) {
 	r.mu.Lock()
 	reactors := len(r.reactors)
 	counts := make(chan int, reactors)
 	for _, reactor := range r.reactors {
-		reactor.post(func() {
-			waiting := 0
-			for _, list := range reactor.waits.shared {
-				waiting += len(list)
-			}
-			counts <- waiting
-		})
+		reactor.post(func() { counts <- of(reactor) })
 	}
 	r.mu.Unlock()
 	for range reactors {
