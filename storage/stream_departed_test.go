@@ -19,7 +19,7 @@ func TestWalksBeginWithDeparted(t *testing.T) {
 	s.departures.above = 3
 	m := &groupModel{t: t, pending: map[uint64]modelPending{}}
 	m.inTransaction(s, func(db DB) {
-		stream := m.open(db)
+		stream := m.open(db, "s")
 		g := stream.NewGroup([]byte("g"), StreamID{}, 0)
 		gone, err := g.NewConsumer([]byte("gone"), 1)
 		must(t, err)
@@ -40,9 +40,9 @@ func TestWalksBeginWithDeparted(t *testing.T) {
 		_, _, err = g.Index(100)
 		must(t, err)
 		must(t, saveWith(stream, g))
-		m.compare(db)
+		m.compare(db, "s")
 		must(t, db.RemoveDeparted([]byte("s"), []byte("g"), &DepartedEntries{}))
-		m.compare(db)
+		m.compare(db, "s")
 	}, true)
 }
 
@@ -70,7 +70,7 @@ func TestGroupAgainstModel(t *testing.T) {
 		s, log := reopen(t, o, &testLog{})
 		s.departures.above = 3
 		m.inTransaction(s, func(db DB) {
-			stream := m.open(db)
+			stream := m.open(db, "s")
 			must(t, saveWith(stream, stream.NewGroup([]byte("g"), StreamID{}, 0)))
 		}, true)
 		for range 250 {
@@ -78,7 +78,7 @@ func TestGroupAgainstModel(t *testing.T) {
 			keep := m.random.IntN(6) > 0
 			m.inTransaction(s, func(db DB) {
 				m.change(db)
-				m.compare(db)
+				m.compare(db, "s")
 			}, keep)
 			if !keep {
 				m.pending = before
@@ -101,7 +101,7 @@ func TestGroupAgainstModel(t *testing.T) {
 			}, true)
 		}
 		m.inTransaction(s, func(db DB) {
-			m.compare(db)
+			m.compare(db, "s")
 			if _, g := m.group(db); len(g.state.Departed) > 0 || g.stream.head.Pending != uint64(len(m.pending)) {
 				t.Errorf("%d records are left for %d entries, and %v", g.stream.head.Pending, len(m.pending), g.state.Departed)
 			}
@@ -130,14 +130,16 @@ func saveWith(s *Stream, g *Group) error {
 	return s.Save()
 }
 
-func (m *groupModel) open(db DB) *Stream {
-	s, err := db.Stream([]byte("s"))
+func (m *groupModel) open(db DB, key string) *Stream {
+	s, err := db.Stream([]byte(key))
 	must(m.t, err)
 	return s
 }
 
-func (m *groupModel) group(db DB) (*Stream, *Group) {
-	s := m.open(db)
+func (m *groupModel) group(db DB) (*Stream, *Group) { return m.groupOf(db, "s") }
+
+func (m *groupModel) groupOf(db DB, key string) (*Stream, *Group) {
+	s := m.open(db, key)
 	g, found, err := s.Group([]byte("g"))
 	if must(m.t, err); !found {
 		m.t.Fatal("the group is gone")
@@ -258,10 +260,11 @@ func (m *groupModel) copy(db DB) {
 	old, err := db.Lookup([]byte("copy"))
 	must(m.t, err)
 	must(m.t, db.CopyTo(k, db, []byte("copy"), old))
+	m.compare(db, "copy")
 }
 
-func (m *groupModel) compare(db DB) {
-	_, g := m.group(db)
+func (m *groupModel) compare(db DB, key string) {
+	_, g := m.groupOf(db, key)
 	var all []uint64
 	for entry := range m.pending {
 		all = append(all, entry)
