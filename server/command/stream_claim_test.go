@@ -183,8 +183,8 @@ func TestWaitingBesideWhatIsGone(t *testing.T) {
 	c.deliverMany(2, "a")
 	c.Do("XCLAIM", "s", "g", "a", "0", "1", "2", "IDLE", "5000000", "JUSTID")
 	c.Do("XDEL", "s", "1")
-	request := words("XREADGROUP", "GROUP", "g", "b", "BLOCK", "0", "CLAIM", "10", "STREAMS", "s", ">")
-	if reply := c.Do("XREADGROUP", "GROUP", "g", "b", "CLAIM", "10", "STREAMS", "s", ">"); !strings.Contains(reply, "2-0") {
+	request := words("XREADGROUP", "GROUP", "g", "b", "BLOCK", "0", "CLAIM", "1000000", "STREAMS", "s", ">")
+	if reply := c.Do("XREADGROUP", "GROUP", "g", "b", "CLAIM", "1000000", "STREAMS", "s", ">"); !strings.Contains(reply, "2-0") {
 		t.Fatalf("what is there wasn't claimed: %q", reply)
 	}
 	c.Batch.Tick()
