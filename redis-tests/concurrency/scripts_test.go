@@ -89,6 +89,18 @@ func workOnAccounts(c *resp.Connection, random *rand.Rand, accounts, initial int
 	return nil
 }
 
+// gets is how many GETs the server has counted.
+func gets(t *testing.T, c *resp.Connection) string {
+	t.Helper()
+	reply, err := c.Must("INFO", "commandstats")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, calls, _ := strings.Cut(string(reply.Text), "cmdstat_get:calls=")
+	calls, _, _ = strings.Cut(calls, ",")
+	return calls
+}
+
 // TestLongScript lets a script run for ever: it holds up who wants its keys, until
 // busy-reply-threshold, and nobody else.
 func TestLongScript(t *testing.T) {
@@ -174,12 +186,17 @@ func TestLongScript(t *testing.T) {
 	expect("\"1\"", "GET", "b")
 
 	// One that only reads holds up nobody.
+	before := gets(t, c)
 	connection := server.MustDial(t)
 	connection.Queue("EVAL_RO", "while redis.call('get', KEYS[1]) do end", "1", "a")
 	if err := connection.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(50 * time.Millisecond)
+	for deadline := time.Now().Add(patience); gets(t, c) == before; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the script doesn't read")
+		}
+	}
 	expect("+OK", "SET", "a", "2")
 	expect("+OK", "SCRIPT", "KILL")
 	expect("+OK", "FLUSHALL")
