@@ -79,12 +79,23 @@ func TestFunctionsThatKeepState(t *testing.T) {
 			t.Errorf("%s has counted %d calls, of %d", name, got-1, calls.Load())
 		}
 	}
-	replies, err := do(c, []string{"GET", "names"})
+	replies, err := do(c, []string{"GET", "names"}, []string{"MGET", "counted:0", "counted:1", "counted:2", "counted:3"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := string(replies[0].Text); got != strconv.FormatInt(calls.Load(), 10) {
 		t.Errorf("%s names, of %d", got, calls.Load())
+	}
+	counted, each := int64(0), int64(len(names)+2) // by a client, by its names, and by each library
+	for _, one := range replies[1].Elements {
+		n, err := strconv.ParseInt(string(one.Text), 10, 64)
+		if err != nil {
+			t.Error(err)
+		}
+		counted += n
+	}
+	if counted != each*calls.Load() {
+		t.Errorf("%d are counted, of %d", counted, each*calls.Load())
 	}
 }
 
