@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -208,6 +209,11 @@ func TestSlowReplica(t *testing.T) {
 	primary, replica := synchronized(t, launch.MustUnderTest(t))
 	c := primary.MustDial(t)
 	stop, stopped := make(chan struct{}), make(chan struct{})
+	end := sync.OnceFunc(func() {
+		close(stop)
+		<-stopped
+	})
+	defer end() // before the server is killed, whose number may be another process's then
 	go func() {
 		defer close(stopped)
 		for {
@@ -224,8 +230,7 @@ func TestSlowReplica(t *testing.T) {
 	for i := range 30 {
 		expect(t, c, "+OK", "SET", "a", strconv.Itoa(i))
 	}
-	close(stop)
-	<-stopped
+	end()
 	if got := do(t, replica.MustDial(t), "GET", "a").String(); got != `"29"` {
 		t.Errorf("the replica has %s", got)
 	}
@@ -474,15 +479,22 @@ func TestSentinelsVerdict(t *testing.T) {
 	do(t, admin, "REPLICAOF", "NO", "ONE") // detached: the epoch is known
 	hello(one, "a", other.Port, 5)
 	hello(two, "b", other.Port, 5)
-	if got := role(); got != "master" {
-		t.Errorf("the detached server is a %s", got)
+	if err := primary.Shutdown(); err != nil { // which waits for what Sentinels have set off
+		t.Fatal(err)
 	}
-	primary.Kill()
+	if followed := strings.Count(primary.Output(), "Sentinels have made another server the primary"); followed != 1 {
+		t.Errorf("the server has followed %d times", followed)
+	}
 	again, err := primary.Restart()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer launch.End(t, again)
+	admin = again.MustDial(t)
+	do(t, admin, "AUTH", "secret")
+	if got := role(); got != "master" {
+		t.Errorf("the detached server is a %s", got)
+	}
 	if text, err := os.ReadFile(filepath.Join(again.Directory, "sentinel-epoch")); err != nil || string(text) != "5\n" {
 		t.Errorf("the epoch is %q, %v", text, err)
 	}
