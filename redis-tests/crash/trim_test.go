@@ -21,6 +21,7 @@ type trimming struct {
 	server  *launch.Server
 	entries []int // their numbers, in order, before anything is trimmed
 	added   int
+	beside  int // how many were added beside the last trimming
 	doubt   int // the entry of a request that was sent last and not answered; 0 if there is none
 }
 
@@ -94,7 +95,7 @@ func (x *trimming) endWhileTrimming(kill bool) {
 	if err := trims.Flush(); err != nil {
 		x.t.Fatal(err)
 	}
-	ended := make(chan error, 1)
+	before, ended := x.added, make(chan error, 1)
 	time.AfterFunc(time.Duration(x.random.IntN(60))*time.Millisecond, func() {
 		if kill {
 			x.server.Kill()
@@ -113,6 +114,7 @@ func (x *trimming) endWhileTrimming(kill bool) {
 		}
 		x.doubt = 0
 	}
+	x.beside = x.added - before
 	if err := <-ended; err != nil {
 		x.t.Fatal(err)
 	}
@@ -136,7 +138,7 @@ func (x *trimming) settle() {
 	if len(got) > len(x.entries) || !slices.Equal(got, x.entries[len(x.entries)-len(got):]) {
 		x.t.Fatalf("%d entries are there, which aren't the last of the %d that should be", len(got), len(x.entries))
 	}
-	if trimmed := len(x.entries) - len(got); trimmed > 0 && len(got) > trimmedFrom/2 {
+	if trimmed := len(x.entries) - len(got); trimmed > 0 && len(got) > trimmedTo+x.beside {
 		x.t.Fatalf("%d entries are gone, and %d are left: half of a trimming", trimmed, len(got))
 	}
 	x.entries = slices.Clone(got)
