@@ -62,18 +62,21 @@ func value(t *testing.T, c *resp.Connection, kind, key string) []string {
 			fields = append(fields, pairs[i]+"="+pairs[i+1])
 		}
 		slices.Sort(fields)
-		return fields
+		return append(fields, described(t, c, key, launch.DescribeTimes))
 	case "stream":
-		parts := []string{do(t, c, "XRANGE", key, "-", "+").String(), do(t, c, "XINFO", "GROUPS", key).String()}
-		for _, group := range []string{"group", "other"} {
-			if pending, err := c.Do("XPENDING", key, group); err == nil {
-				parts = append(parts, pending.String())
-			}
-		}
-		return parts
+		return []string{do(t, c, "XRANGE", key, "-", "+").String(), described(t, c, key, launch.DescribeStream)}
 	}
 	t.Fatalf("key %q is a %s", key, kind)
 	return nil
+}
+
+func described(t *testing.T, c *resp.Connection, key string, describe func(*resp.Connection, string) (string, error)) string {
+	t.Helper()
+	text, err := describe(c, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // equal compares the data of two servers.
