@@ -190,9 +190,9 @@ func (c *Cluster) converge() (err error) {
 		if err != nil {
 			return err
 		}
-		switch {
+		switch { // digests have no times, and of streams no groups
 		case len(digests) == 0:
-		case allEqual(digests) || c.hasNewerRedis() && c.differences() == "":
+		case (allEqual(digests) || c.hasNewerRedis()) && c.differences() == "":
 			took := time.Since(began)
 			c.note("all are equal after %v: %s", took.Round(time.Millisecond), digests[0])
 			c.slowest = max(c.slowest, took)

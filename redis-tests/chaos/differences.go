@@ -17,13 +17,14 @@ const mostShown = 10
 
 // differences lists keys, and libraries of functions, that the members hold differently.
 func (c *Cluster) differences() string {
-	reference, err := c.primary.keys()
+	whole := !slices.ContainsFunc(c.members, (*Member).isRedis)
+	reference, err := c.primary.keys(whole)
 	if err != nil {
 		return err.Error()
 	}
 	var lines []string
 	for _, m := range c.replicas() {
-		held, err := m.keys()
+		held, err := m.keys(whole)
 		if err != nil {
 			return err.Error()
 		}
@@ -87,8 +88,10 @@ func (m *Member) count(database int) (total, listed int, err error) {
 // databases is how many a member has.
 const databases = 16
 
-// keys are a member's keys with a description of what they hold, and its libraries.
-func (m *Member) keys() (map[string]string, error) {
+// keys are a member's keys with a description of what they hold, and its libraries. A Redis doesn't
+// tell its replicas of all that belongs to groups, as how many entries they have read and consumers
+// that were given none, so only the whole of a Kedis's data is compared with these.
+func (m *Member) keys(whole bool) (map[string]string, error) {
 	c, err := m.dial()
 	if err != nil {
 		return nil, err
@@ -127,7 +130,13 @@ func (m *Member) keys() (map[string]string, error) {
 			if words[0] == "+zset" { // see hasNewerRedis
 				words = words[:2]
 			}
-			held[fmt.Sprintf("%d/%q", database, name)] = strings.Join(words, " ") + " " + content
+			more := ""
+			if whole {
+				if more, err = describe(c, words[0], name); err != nil {
+					return nil, err
+				}
+			}
+			held[fmt.Sprintf("%d/%q", database, name)] = strings.Join(words, " ") + " " + content + " " + more
 		}
 	}
 	return held, nil
@@ -175,4 +184,15 @@ func (m *Member) content(c *resp.Connection, kind, key string) (string, error) {
 		return text, nil
 	}
 	return fmt.Sprintf("%s… %x", text[:longestContent], sha1.Sum([]byte(text))), nil
+}
+
+// describe tells what isn't the elements of a key.
+func describe(c *resp.Connection, kind, key string) (string, error) {
+	switch kind {
+	case "+hash":
+		return launch.DescribeTimes(c, key)
+	case "+stream":
+		return launch.DescribeStream(c, key)
+	}
+	return "", nil
 }
