@@ -152,19 +152,39 @@ func pickedFrom(x *exchange) bool {
 	if err != nil {
 		return false
 	}
-	texts := flatten(all)
-	// The scores of the two differ in their digits.
+	kept, taken := x.pairing()
 	allowed := map[string]bool{}
-	for _, text := range texts {
-		allowed[canonicalScore(text)] = true
+	for one := range slices.Chunk(canonical(all), kept) {
+		allowed[strings.Join(one[:min(taken, len(one))], "\x00")] = true
 	}
-	picked := flatten(x.got)
-	for _, text := range picked {
-		if !allowed[canonicalScore(text)] {
+	for one := range slices.Chunk(canonical(x.got), taken) {
+		if !allowed[strings.Join(one, "\x00")] {
 			return false
 		}
 	}
 	return x.repeats() || !repeated(x.got, x.pickWidth())
+}
+
+// pairing is how many texts an element has in its collection, and how many of them a pick has: the
+// name alone, or what stands with it.
+func (x *exchange) pairing() (kept, taken int) {
+	switch name := x.name(); {
+	case name != "hrandfield" && name != "zrandmember":
+		return 1, 1
+	case x.hasOption("withvalues"), x.hasOption("withscores"):
+		return 2, 2
+	}
+	return 2, 1
+}
+
+// canonical are the texts of a reply's elements; the scores of the two servers differ in their
+// digits.
+func canonical(reply resp.Reply) []string {
+	texts := flatten(reply)
+	for i, text := range texts {
+		texts[i] = canonicalScore(text)
+	}
+	return texts
 }
 
 // repeats reports whether a pick may hold an element twice: that is what a negative count asks for.

@@ -209,9 +209,12 @@ func (s *side) restart(epoch uint64) error {
 	return nil
 }
 
+// ownConnection is one that no step is sent on, so that no transaction is ever open on it.
+const ownConnection = connections
+
 func (s *side) dial(patience time.Duration) error {
 	s.Close()
-	for range connections {
+	for range connections + 1 {
 		connection, err := s.server.Dial()
 		if err != nil {
 			return err
@@ -408,7 +411,7 @@ func (d *Driver) ask(connection int, arguments ...string) (want, got resp.Reply,
 
 // own does what isn't a request.
 func (d *Driver) own(step Step) *Difference {
-	if d.transactions[step.Connection].open && step.Line[0] != "@pause" && step.Line[0] != "@crash" {
+	if d.transactions[step.Connection].open && !slices.Contains([]string{"@pause", "@crash", "@digest"}, step.Line[0]) {
 		return nil
 	}
 	difference := &Difference{Step: step}
@@ -429,7 +432,7 @@ func (d *Driver) own(step Step) *Difference {
 	case "@restore":
 		return d.restore(step)
 	case "@digest":
-		err = d.compareDigests(step.Connection, difference)
+		err = d.compareDigests(difference)
 	case "@crash":
 		err = d.crash(difference)
 	default:
@@ -619,14 +622,14 @@ func (d *Driver) restore(step Step) *Difference {
 
 // compareDigests compares the data sets. What is expired may still be there until a server has got
 // round to removing it.
-func (d *Driver) compareDigests(connection int, difference *Difference) error {
+func (d *Driver) compareDigests(difference *Difference) error {
 	if d.Redis72 {
 		return nil
 	}
 	var want, got resp.Reply
 	var err error
 	if d.eventually(func() bool {
-		want, got, err = d.ask(connection, "debug", "digest")
+		want, got, err = d.ask(ownConnection, "debug", "digest")
 		return err != nil || (want.Kind == resp.SimpleString && string(want.Raw) == string(got.Raw))
 	}) {
 		return err
@@ -714,7 +717,7 @@ func (d *Driver) crash(difference *Difference) error {
 		return err
 	}
 	d.transactions = make([]transaction, connections)
-	return d.compareDigests(0, difference)
+	return d.compareDigests(difference)
 }
 
 // eventually repeats a comparison until it holds, for as long as servers may take to remove what is

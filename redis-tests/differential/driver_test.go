@@ -52,10 +52,13 @@ func TestDifferencesAreSeen(t *testing.T) {
 		"type":           {"set k v", "hset k2 f v", "type k2"},
 		"in EXEC":        {"set k v", "set k w", "multi\nget k\nexec"},
 		"number in EXEC": {"set k v", "set k w", "multi\nstrlen other\nget k\nexec"},
-		"digest":         {"set k v", "set other v", "@digest"},
+		"digest":         {"set k v", "set other v", "multi\n@digest"},
 		"members":        {"sadd s a b c", "sadd s d", "smembers s"},
 		"random pick":    {"sadd s a b c", "srem s a\nsadd s x", "srandmember s 3"},
 		"random number":  {"sadd s a b c", "srem s a", "srandmember s -5\nsrandmember s 3"},
+		"picked pair":    {"hset h a 1 b 2", "hset h a 2 b 1", "hrandfield h 2 withvalues"},
+		"picked field":   {"hset h a b", "del h\nhset h b a", "hrandfield h 1"},
+		"picked score":   {"zadd z 1 a 2 b", "zadd z 2 a 1 b", "zrandmember z -2 withscores"},
 		"SPOP":           {"sadd s a b c d", "srem s a\nsadd s x", "spop s 2"},
 		"pairs":          {"hset h a 1 b 2", "hset h a 2 b 1", "hgetall h"},
 		"keys":           {"set k v", "set other v", "keys *"},
@@ -67,6 +70,7 @@ func TestDifferencesAreSeen(t *testing.T) {
 		"expiry":         {"set k v", "pexpireat k 4200000000001", "pexpiretime k"},
 		"absolute":       {"set k v px 200000000\npexpireat k 4200000000000", "pexpireat k 4200000000001", "pexpiretime k"},
 		"TTL":            {"set k v ex 200000", "expire k 300000", "ttl k"},
+		"a minute":       {"set k v ex 200000", "expire k 200060", "pexpiretime k"},
 		"score":          {"zadd z 0.1 a", "zadd z 0.10000000000000002 a", "zscore z a"},
 		"encoding":       {"hset h f v", "hset h f " + strings.Repeat("x", 100), "object encoding h"},
 		"pending":        {"xadd x 1-1 a b\nxgroup create x g 0\nxreadgroup group g c streams x >", "xreadgroup group g c streams x 0", "xpending x g - + 9"},
@@ -100,7 +104,7 @@ func TestWhatMayDifferPasses(t *testing.T) {
 	driver, _ := twins(t)
 	all := steps("sadd s a b c d e f g h", "spop s 3", "smembers s", "@digest", "srandmember s 2", "spop s", "multi", "spop s", "smembers s", "exec", "spop s 100",
 		"hset h a 1 b 2 c 3 d 4 e 5", "hrandfield h 2 withvalues", "hgetall h", "@hscan h count 1", "set k v", "@short k", "@pause", "get k", "@digest", "randomkey", "@exchange h",
-		"zadd z 0.1 a", "@exchange z", "time", "client id", "hello 3", "hgetall h", "reset", "config get *-max-*",
+		"zadd z 0.1 a", "@exchange z", "zrandmember z -3 withscores", "hello 3", "zrandmember z 1 withscores", "reset", "time", "client id", "hello 3", "hgetall h", "reset", "config get *-max-*",
 		"sort s by nosort limit 0 2", "sort s by nosort get # get x_* limit 1 2", "xadd x 1-1 a b", "xgroup create x g 0", "xreadgroup group g c streams x >", "xpending x g - + 9")
 	if difference := run(driver, all); difference != nil {
 		t.Error(difference)
