@@ -113,6 +113,9 @@ func run(t *testing.T, p topology, round func(c *Cluster, duration time.Duration
 	if err != nil {
 		t.Fatalf("%v\n%s", err, c.Report())
 	}
+	if c.testified == 0 {
+		t.Error("no witness was ever answered")
+	}
 	t.Logf("%d rounds, %d requests answered, %d changes of the primary; all were equal after %v at most", c.round, c.requests, c.changes, c.slowest.Round(time.Millisecond))
 }
 

@@ -26,6 +26,8 @@ type Cluster struct {
 	requests int64
 	slowest  time.Duration
 	changes  int // of the primary
+	// testified is how many numbers of witnesses were answered.
+	testified int
 }
 
 // NewCluster starts servers; the first is the primary. directory makes a directory for each.

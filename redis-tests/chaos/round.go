@@ -57,6 +57,9 @@ func (c *Cluster) play(duration time.Duration, faults []fault, handsOver bool, c
 		return fmt.Errorf("chaos: round %d: %w", c.round, err)
 	}
 	c.requests += load.written.Load()
+	for _, w := range witnesses {
+		c.testified += w.answered
+	}
 	if err := c.findDivergence(); err != nil {
 		return fmt.Errorf("chaos: round %d: %w", c.round, err)
 	}

@@ -119,7 +119,7 @@ func TestTruncatedManifest(t *testing.T) {
 			t.Parallel()
 			size := manifestSize(t, filepath.Join(original, "db"))
 			tables := tablesIn(t, original)
-			for cut := int64(0); cut < size; cut += max(size/20, 1) {
+			for _, cut := range cuts(size) {
 				directory := t.TempDir()
 				if err := os.CopyFS(directory, os.DirFS(original)); err != nil {
 					t.Fatal(err)
@@ -127,6 +127,8 @@ func TestTruncatedManifest(t *testing.T) {
 				truncateManifest(t, filepath.Join(directory, "db"), cut)
 				keys, err := opened(t, directory)
 				switch {
+				case err != nil && cut == size:
+					t.Errorf("with all of it: %v", err)
 				case err == nil && keys != manifestKeys:
 					t.Errorf("with %d of %d bytes it comes up with %d keys of %d", cut, size, keys, manifestKeys)
 				case err != nil && tablesIn(t, directory) != tables:
@@ -135,6 +137,14 @@ func TestTruncatedManifest(t *testing.T) {
 			}
 		})
 	}
+}
+
+// cuts are how much of a file is left, from nothing to all of it.
+func cuts(size int64) (list []int64) {
+	for cut := int64(0); cut < size; cut += max(size/20, 1) {
+		list = append(list, cut)
+	}
+	return append(list, size)
 }
 
 func restored(t *testing.T) string {
@@ -162,13 +172,16 @@ func tablesIn(t *testing.T, directory string) string {
 func TestTruncatedManifestOfACheckpoint(t *testing.T) {
 	original := checkpointOf(t, filled(t))
 	size := manifestSize(t, original)
-	for cut := int64(0); cut < size; cut += max(size/20, 1) {
+	for _, cut := range cuts(size) {
 		checkpoint, directory := t.TempDir(), filepath.Join(t.TempDir(), "data")
 		if err := os.CopyFS(checkpoint, os.DirFS(original)); err != nil {
 			t.Fatal(err)
 		}
 		truncateManifest(t, checkpoint, cut)
 		if _, err := Restore(configured(t, directory), checkpoint, "", binlog.Range{}, hclog.NewNullLogger()); err != nil {
+			if cut == size {
+				t.Errorf("with all of it: %v", err)
+			}
 			continue
 		}
 		if keys, err := opened(t, directory); err != nil || keys != manifestKeys {

@@ -178,6 +178,9 @@ func TestScoresOfDumps(t *testing.T) {
 	r.fill(rand.New(rand.NewSource(13)))
 	for _, key := range r.keys() {
 		v, err := new(Decoder).Payload(r.dump(key))
+		if err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
 		if err != nil || v.Kind != SortedSet {
 			continue
 		}

@@ -155,8 +155,9 @@ func TestInChildFullDiskComesAndGoes(t *testing.T) {
 			}
 		}
 	}()
+	const batches = 1000
 	flushed := 0
-	for n := 0; n < 1000; n++ {
+	for n := range batches {
 		var b Batch
 		for i, f := range families {
 			b.Put(f, fmt.Appendf(nil, "key%d", n%8), fmt.Appendf(nil, "%0*d", 4<<10<<i, n))
@@ -175,7 +176,9 @@ func TestInChildFullDiskComesAndGoes(t *testing.T) {
 	waitForRoom(t, d, families[0], 0)
 	wantNoLeftovers(t, d)
 	must(t, d.Close())
-	t.Logf("%d flushes while the disk was full %d times", flushed, rounds)
+	if t.Logf("%d flushes while the disk was full %d times", flushed, rounds); flushed == 0 || flushed == batches {
+		t.Error("the disk was always full, or never")
+	}
 	if strings.Contains(log.String(), "background work failed") {
 		t.Errorf("RocksDB has learned of the full disk:\n%s", log.String())
 	}
