@@ -103,7 +103,7 @@ func TestMigrateFieldTimes(t *testing.T) {
 		succeeds(t, "import", "--to", server.Address, filepath.Join("..", "..", "storage", "rdb", "testdata", name+".rdb"))
 		hop := func(from, to *launch.Server, key string) {
 			t.Helper()
-			reply := call(t, from.MustDial(t), "MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), key, "0", "5000")
+			reply := call(t, from.MustDial(t), "MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), key, "0", "60000")
 			if left := call(t, from.MustDial(t), "EXISTS", key); reply != "+OK" || left != ":0" {
 				t.Errorf("%s to and from %s: %s, %s is left", key, name, reply, left)
 			}

@@ -22,11 +22,11 @@ func TestImportProlonged(t *testing.T) {
 	c := s.MustDial(t)
 	source := &source{server: s, c: c}
 	for _, when := range []string{"early", "preamble"} { // only commands, or an RDB file before them
-		call(t, c, "SET", "prolonged:"+when, "x", "PX", "2000")
-		call(t, c, "SET", "persisted:"+when, "x", "PX", "2000")
-		call(t, c, "SET", "ends:"+when, "x", "PX", "2000")
+		call(t, c, "SET", "prolonged:"+when, "x", "PX", "5000")
+		call(t, c, "SET", "persisted:"+when, "x", "PX", "5000")
+		call(t, c, "SET", "ends:"+when, "x", "PX", "5000")
 		call(t, c, "INCR", "counter:"+when)
-		call(t, c, "PEXPIRE", "counter:"+when, "2000")
+		call(t, c, "PEXPIRE", "counter:"+when, "5000")
 		if when == "preamble" {
 			source.rewrite(t)
 		}
@@ -113,7 +113,7 @@ func TestImportAgain(t *testing.T) {
 	}
 	call(t, s.c, "SAVE")
 	s.digest = digest(t, s.c)
-	for _, file := range []struct{ name, path, rate string }{{"RDB", s.rdb, "400keys"}, {"AOF", s.aof, "4000keys"}} {
+	for _, file := range []struct{ name, path, rate string }{{"RDB", s.rdb, "100keys"}, {"AOF", s.aof, "1000keys"}} {
 		for _, target := range []struct {
 			name    string
 			program launch.Program

@@ -89,14 +89,14 @@ func TestMigrate(t *testing.T) {
 				}
 			}
 			for _, key := range keys {
-				move("+OK", key, "3", "5000", "COPY", "AUTH", "secret")
+				move("+OK", key, "3", "60000", "COPY", "AUTH", "secret")
 			}
 			if got := digests(t, target, keys); !slices.Equal(got, want) || !slices.Equal(digests(t, c, keys), want) {
 				t.Fatalf("copied: %q, expected %q", got, want)
 			}
 			call(t, target, "FLUSHALL")
-			move("+OK", "hash:large", "3", "5000", "AUTH2", "default", "secret")
-			move("+OK", append([]string{"", "3", "5000", "REPLACE", "AUTH", "secret", "KEYS", "none"}, keys...)...)
+			move("+OK", "hash:large", "3", "60000", "AUTH2", "default", "secret")
+			move("+OK", append([]string{"", "3", "60000", "REPLACE", "AUTH", "secret", "KEYS", "none"}, keys...)...)
 			if got := digests(t, target, keys); !slices.Equal(got, want) {
 				t.Fatalf("moved: %q, expected %q", got, want)
 			}
@@ -109,11 +109,11 @@ func TestMigrate(t *testing.T) {
 			if left := call(t, c, "DBSIZE"); left != ":0" {
 				t.Fatalf("keys are left: %s", left)
 			}
-			move("+NOKEY", append([]string{"", "3", "5000", "AUTH", "secret", "KEYS"}, keys...)...)
+			move("+NOKEY", append([]string{"", "3", "60000", "AUTH", "secret", "KEYS"}, keys...)...)
 			call(t, target, "CONFIG", "SET", "requirepass", "changed")
 			call(t, c, "SET", "late", "1")
 			move("-ERR Target instance replied with error: WRONGPASS invalid username-password pair or user is disabled.",
-				"late", "3", "5000", "AUTH", "secret")
+				"late", "3", "60000", "AUTH", "secret")
 		})
 	}
 }
@@ -126,23 +126,23 @@ func TestMigrateReplies(t *testing.T) {
 	port := strconv.Itoa(target.Port)
 	requests := [][]string{
 		{"MIGRATE"}, {"MIGRATE", "127.0.0.1", port, "a", "0"},
-		{"MIGRATE", "127.0.0.1", port, "none", "0", "1000"},
-		{"MIGRATE", "127.0.0.1", port, "none", "99", "1000"},
-		{"MIGRATE", "127.0.0.1", port, "a", "0", "x"}, {"MIGRATE", "127.0.0.1", port, "a", "x", "1000"},
-		{"MIGRATE", "127.0.0.1", port, "a", "0", "1000", "FOO"},
-		{"MIGRATE", "127.0.0.1", port, "a", "0", "1000", "AUTH"}, {"MIGRATE", "127.0.0.1", port, "a", "0", "1000", "AUTH2", "user"},
-		{"MIGRATE", "127.0.0.1", port, "a", "0", "1000", "KEYS", "a"}, {"MIGRATE", "127.0.0.1", port, "", "0", "1000", "KEYS"},
-		{"MIGRATE", "127.0.0.1", port, "a", "0", "1000"},
-		{"MIGRATE", "127.0.0.1", port, "a", "0", "1000", "AUTH", "wrong"},
-		{"MIGRATE", "127.0.0.1", port, "a", "0", "1000", "AUTH2", "nobody", "secret"},
-		{"MIGRATE", "127.0.0.1", port, "a", "99", "1000", "AUTH", "secret"},
-		{"MIGRATE", "127.0.0.1", port, "taken", "0", "1000", "AUTH", "secret"},
-		{"MIGRATE", "127.0.0.1", port, "", "0", "1000", "AUTH", "secret", "KEYS", "taken", "b"},
+		{"MIGRATE", "127.0.0.1", port, "none", "0", "60000"},
+		{"MIGRATE", "127.0.0.1", port, "none", "99", "60000"},
+		{"MIGRATE", "127.0.0.1", port, "a", "0", "x"}, {"MIGRATE", "127.0.0.1", port, "a", "x", "60000"},
+		{"MIGRATE", "127.0.0.1", port, "a", "0", "60000", "FOO"},
+		{"MIGRATE", "127.0.0.1", port, "a", "0", "60000", "AUTH"}, {"MIGRATE", "127.0.0.1", port, "a", "0", "60000", "AUTH2", "user"},
+		{"MIGRATE", "127.0.0.1", port, "a", "0", "60000", "KEYS", "a"}, {"MIGRATE", "127.0.0.1", port, "", "0", "60000", "KEYS"},
+		{"MIGRATE", "127.0.0.1", port, "a", "0", "60000"},
+		{"MIGRATE", "127.0.0.1", port, "a", "0", "60000", "AUTH", "wrong"},
+		{"MIGRATE", "127.0.0.1", port, "a", "0", "60000", "AUTH2", "nobody", "secret"},
+		{"MIGRATE", "127.0.0.1", port, "a", "99", "60000", "AUTH", "secret"},
+		{"MIGRATE", "127.0.0.1", port, "taken", "0", "60000", "AUTH", "secret"},
+		{"MIGRATE", "127.0.0.1", port, "", "0", "60000", "AUTH", "secret", "KEYS", "taken", "b"},
 		{"EXISTS", "a"}, {"EXISTS", "taken"}, {"EXISTS", "b"},
-		{"MIGRATE", "127.0.0.1", "1", "a", "0", "1000"}, {"MIGRATE", "127.0.0.1", "word", "a", "0", "1000"},
-		{"MIGRATE", "", port, "a", "0", "1000"},
-		{"MULTI"}, {"SET", "a", "2"}, {"MIGRATE", "127.0.0.1", port, "a", "0", "1000", "REPLACE", "AUTH", "secret"}, {"GET", "a"},
-		{"MIGRATE", "127.0.0.1", port, "taken", "0", "1000", "AUTH", "secret"}, {"EXEC"}, {"EXISTS", "a", "taken"},
+		{"MIGRATE", "127.0.0.1", "1", "a", "0", "60000"}, {"MIGRATE", "127.0.0.1", "word", "a", "0", "60000"},
+		{"MIGRATE", "", port, "a", "0", "60000"},
+		{"MULTI"}, {"SET", "a", "2"}, {"MIGRATE", "127.0.0.1", port, "a", "0", "60000", "REPLACE", "AUTH", "secret"}, {"GET", "a"},
+		{"MIGRATE", "127.0.0.1", port, "taken", "0", "60000", "AUTH", "secret"}, {"EXEC"}, {"EXISTS", "a", "taken"},
 		{"COMMAND", "GETKEYS", "MIGRATE", "h", "1", "k", "0", "1"}, {"COMMAND", "GETKEYS", "MIGRATE", "h", "1", "", "0", "1", "COPY", "AUTH", "KEYS", "KEYS", "a", "b"},
 		{"COMMAND", "GETKEYS", "MIGRATE", "h", "1", "k", "0", "1", "KEYS", "a"}, {"COMMAND", "INFO", "MIGRATE"},
 	}
@@ -427,7 +427,7 @@ func TestMigrateTrouble(t *testing.T) {
 	server := launch.ForTest(t, launch.MustUnderTest(t))
 	c, p := server.MustDial(t), pretend(t)
 	call(t, c, "MSET", "a", "1", "b", "2", "c", "3")
-	reply := p.moving(t, server, "a", "0", "50")
+	reply := p.moving(t, server, "a", "0", "1000")
 	p.expect(t, "RESTORE a 0", func() { reply("-IOERR error or timeout reading to target instance") }, "")
 
 	// Closed before anything was answered: once more.
@@ -506,15 +506,15 @@ func TestMigratePrefix(t *testing.T) {
 			t.Errorf("DBSIZE: %s, expected %s", got, want)
 		}
 	}
-	move("+OK", "user:", "0", "5000", "use_prefix", "COPY")
+	move("+OK", "user:", "0", "60000", "use_prefix", "COPY")
 	size(c, "202")
-	move("-ERR Target instance replied with error: BUSYKEY Target key name already exists.", "user:", "0", "5000", "use_prefix")
+	move("-ERR Target instance replied with error: BUSYKEY Target key name already exists.", "user:", "0", "60000", "use_prefix")
 	size(c, "202")
-	move("+OK", "user:", "0", "5000", "REPLACE", "use_prefix")
-	move("+NOKEY", "user:", "0", "5000", "use_prefix")
+	move("+OK", "user:", "0", "60000", "REPLACE", "use_prefix")
+	move("+NOKEY", "user:", "0", "60000", "use_prefix")
 	size(c, "2")
 	size(target, "200")
-	move("+OK", "", "0", "5000", "use_prefix")
+	move("+OK", "", "0", "60000", "use_prefix")
 	size(c, "0")
 	size(target, "202")
 }
@@ -525,7 +525,7 @@ func TestMigrateKeepsConnections(t *testing.T) {
 	c, target := from.MustDial(t), to.MustDial(t)
 	for i := range 10 {
 		call(t, c, "SET", "k", "x")
-		if reply := call(t, c, "MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), "k", strconv.Itoa(i/5), "1000", "REPLACE"); reply != "+OK" {
+		if reply := call(t, c, "MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), "k", strconv.Itoa(i/5), "60000", "REPLACE"); reply != "+OK" {
 			t.Fatal(reply)
 		}
 	}

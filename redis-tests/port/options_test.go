@@ -287,7 +287,7 @@ func TestResync(t *testing.T) {
 	}
 	do(t, d, "SET", "mine", "x")
 	directory := t.TempDir()
-	p := startTool(t, directory, port(from, to, "--rate", "100keys", "--on-conflict", "skip")...)
+	p := startTool(t, directory, port(from, to, "--rate", "20keys", "--on-conflict", "skip")...)
 	until(t, "the first key", func() bool { n, _ := do(t, d, "DBSIZE").Integer(); return n > 2 })
 	p.kill()
 	do(t, c, "DEL", "key000", "key001", "key100")
@@ -322,7 +322,7 @@ func TestKillInSnapshot(t *testing.T) {
 					do(t, c, "SET", fmt.Sprintf("key%03d", i), string(value))
 				}
 				directory := t.TempDir()
-				p := startTool(t, directory, port(from, to, "--rate", "200keys")...)
+				p := startTool(t, directory, port(from, to, "--rate", "20keys")...)
 				until(t, "the first key", func() bool { n, _ := do(t, d, "DBSIZE").Integer(); return n > 1 })
 				switch which {
 				case "Tool":
@@ -355,7 +355,7 @@ func TestResyncByItself(t *testing.T) {
 	for i := range 200 {
 		do(t, c, "SET", fmt.Sprintf("key%03d", i), string(value))
 	}
-	p := startTool(t, t.TempDir(), port(from, to, "--rate", "200keys", "--resync", "delete")...)
+	p := startTool(t, t.TempDir(), port(from, to, "--rate", "40keys", "--resync", "delete")...)
 	until(t, "the first key", func() bool { n, _ := do(t, d, "DBSIZE").Integer(); return n > 1 })
 	from.Kill()
 	from = restart(t, from)

@@ -40,7 +40,7 @@ func (o *occupied) serves(key, want string) {
 	o.t.Helper()
 	for range 20 {
 		c := o.server.MustDial(o.t)
-		c.SetTimeout(5 * time.Second)
+		c.SetTimeout(30 * time.Second)
 		expect(o.t, c, want, "GET", key)
 		do(o.t, c, "ROLE")
 		do(o.t, c, "INFO")

@@ -396,7 +396,7 @@ func TestSilentPrimary(t *testing.T) {
 		steps = []step{stepPsync, stepStream}
 	}
 	s := newFalsePrimary(t)
-	replica := launch.ForTest(t, launch.MustUnderTest(t), "--masterauth", "secret", "--repl-timeout", "1")
+	replica := launch.ForTest(t, launch.MustUnderTest(t), "--masterauth", "secret", "--repl-timeout", "3")
 	follow(t, replica, s.port)
 	d := s.accept()
 	d.reach(stepSnapshot)

@@ -94,7 +94,7 @@ func logs(t *testing.T, s *launch.Server, text string) {
 
 // TestSilentReplica takes a snapshot and never says so.
 func TestSilentReplica(t *testing.T) {
-	primary := launch.ForTest(t, launch.MustUnderTest(t), "--repl-timeout", "1")
+	primary := launch.ForTest(t, launch.MustUnderTest(t), "--repl-timeout", "3")
 	r := attach(t, primary)
 	r.takeSnapshot()
 	logs(t, primary, "a replica is silent")
@@ -103,7 +103,7 @@ func TestSilentReplica(t *testing.T) {
 
 // TestSilentOldReplica does that with SYNC. One that says so may be silent from then on.
 func TestSilentOldReplica(t *testing.T) {
-	primary := launch.ForTest(t, launch.MustUnderTest(t), "--repl-timeout", "1")
+	primary := launch.ForTest(t, launch.MustUnderTest(t), "--repl-timeout", "3")
 	r, online := attachOld(t, primary), attachOld(t, primary)
 	r.takeSnapshot()
 	online.takeSnapshot()
@@ -127,14 +127,14 @@ func attachOld(t *testing.T, primary *launch.Server) *scripted {
 // TestReplicaThatOnlyLoads says no more than that it lives while it takes the snapshot, for longer
 // than repl-timeout.
 func TestReplicaThatOnlyLoads(t *testing.T) {
-	primary := launch.ForTest(t, launch.MustUnderTest(t), "--repl-timeout", "1")
+	primary := launch.ForTest(t, launch.MustUnderTest(t), "--repl-timeout", "3")
 	r := attach(t, primary)
 	r.takeSnapshot()
-	for range 15 {
+	for range 10 {
 		if _, err := r.conn.Write([]byte("\n")); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(400 * time.Millisecond)
 	}
 	do(t, primary.MustDial(t), "SET", "key", "value")
 	r.say("REPLCONF", "ACK", "0")

@@ -133,9 +133,9 @@ func TestWaitCoversWhatIsCommittedAside(t *testing.T) {
 	online(t, primary, 1)
 	do(t, primary.MustDial(t), "MSET", "one", "1", "two", "2", "prefix:three", "3")
 	for _, words := range [][]string{
-		{"MIGRATE", "127.0.0.1", strconv.Itoa(target.Port), "one", "0", "5000"},
-		{"MIGRATE", "127.0.0.1", strconv.Itoa(target.Port), "", "0", "5000", "KEYS", "two", "none"},
-		{"MIGRATE", "127.0.0.1", strconv.Itoa(target.Port), "prefix:", "0", "5000", "USE_PREFIX"},
+		{"MIGRATE", "127.0.0.1", strconv.Itoa(target.Port), "one", "0", "60000"},
+		{"MIGRATE", "127.0.0.1", strconv.Itoa(target.Port), "", "0", "60000", "KEYS", "two", "none"},
+		{"MIGRATE", "127.0.0.1", strconv.Itoa(target.Port), "prefix:", "0", "60000", "USE_PREFIX"},
 		{"DEBUG", "POPULATE", "2"},
 	} {
 		converge(t, primary, replica)
