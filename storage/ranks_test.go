@@ -274,9 +274,7 @@ func TestRanksOfManyGoroutines(t *testing.T) {
 		running.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(i), 1))
 			for time.Now().Before(end) {
-				key.Lock()
-				writeRanked(t, s, random)
-				key.Unlock()
+				writeRanked(t, s, random, &key)
 			}
 		})
 	}
@@ -291,7 +289,9 @@ func TestRanksOfManyGoroutines(t *testing.T) {
 	running.Wait()
 }
 
-func writeRanked(t *testing.T, s *Store, random *rand.Rand) {
+func writeRanked(t *testing.T, s *Store, random *rand.Rand, key *sync.RWMutex) {
+	key.Lock()
+	defer key.Unlock() // also when the test fails here
 	txn := s.NewTxn()
 	defer txn.Reset()
 	savepoint := begin(txn, Mode{Writing: true}, 1, 0)
@@ -364,8 +364,12 @@ func compareRanks(t *testing.T, z *ZSet, random *rand.Rand) {
 		t.Errorf("a walk finds %d members of %d, %v", n, z.Len(), err)
 		return
 	}
-	if rank, err := z.Rank(member, score, random.IntN(2) == 0); err != nil || rank != place && rank != n-1-place {
-		t.Errorf("rank %d, %v; want %d of %d", rank, err, place, n)
+	reverse, want := random.IntN(2) == 0, place
+	if reverse {
+		want = n - 1 - place
+	}
+	if rank, err := z.Rank(member, score, reverse); err != nil || rank != want {
+		t.Errorf("rank %d, %v; want %d of %d", rank, err, want, n)
 	}
 	err = z.ByRank(place, 1, false, func(m []byte, _ float64) bool {
 		if !bytes.Equal(m, member) {
