@@ -53,7 +53,7 @@ func connectionFamily() Family {
 }
 
 // webRequest is a line of HTTP: a web page makes its reader's browser send it, and commands behind
-// it. What was sent before is answered, unlike in Redis, since its commit may yet fail.
+// it.
 func webRequest(name string) Command {
 	return Command{Name: name, Arity: -1, Flags: NoScript | Loading | Stale | Fast | NoAuth | AllowBusy | SkipMonitor | SkipSlowlog,
 		Run: cmdWebRequest, Unlisted: true, Immediate: true, Group: "connection", Since: "3.2.7",
@@ -63,6 +63,7 @@ func webRequest(name string) Command {
 func cmdWebRequest(c *Invocation) error {
 	c.Engine.Logger.Warn("closing a connection that speaks HTTP: a web page may be misused to reach this server",
 		"client", c.Session.Peer.RemoteAddress())
+	c.Unsay()
 	c.Session.CloseAfterReply()
 	return nil
 }

@@ -66,7 +66,7 @@ func TestACommitInDoubtIsTold(t *testing.T) {
 	}
 }
 
-// A line of HTTP ends the connection, and leaves the replies in front of it where they are.
+// A line of HTTP ends the connection, and leaves replies in front of it that the commit may change.
 func TestACommitInDoubtBeforeAWebRequest(t *testing.T) {
 	e, log := newTestEngine(t)
 	b := e.NewBatch(0)

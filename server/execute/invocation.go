@@ -130,6 +130,14 @@ func (c *Invocation) Push(write func(w *resp.Writer)) {
 	outbox.pushed = append(outbox.pushed, w.Bytes()...)
 }
 
+// Unsay takes back the replies to the session's requests in front of this one, but for what was
+// sent and what a commit may yet change.
+func (c *Invocation) Unsay() {
+	if at := c.Session.member; at > 0 && c.Txn.Empty() {
+		c.Reply.Rewind(c.batch.members.list[at-1].mark)
+	}
+}
+
 // NoEffect says that what the command changed needs no repeating.
 func (c *Invocation) NoEffect() { c.effected = true }
 
