@@ -96,10 +96,14 @@ func (e *Engine) SetReplica(replica, stale bool) {
 	}
 }
 
-// disconnect ends a session that waits for others.
+// disconnect ends a session that waits for others. It closes with its reply, which may leave before
+// this returns.
 func (*role) disconnect(s *Session) {
-	if s.Unblock(errRoleChanged) {
-		s.CloseAfterReply()
+	if blocked := s.blocked.Load(); blocked != nil && blocked.refusal == "" {
+		blocked.end(func(reply *resp.Writer) {
+			reply.Error(string(errRoleChanged))
+			s.CloseAfterReply()
+		}, string(errRoleChanged))
 	}
 }
 
