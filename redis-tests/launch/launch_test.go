@@ -60,9 +60,20 @@ func TestWaitsUntilLoadingIsOver(t *testing.T) {
 			connection.Close()
 		}
 	}()
-	server := &Server{Address: listener.Addr().String(), exited: make(chan struct{})}
+	server := &Server{Address: listener.Addr().String(), output: new(output), exited: make(chan struct{})}
+	_, _ = server.output.Write([]byte("ready to accept connections"))
 	if server.ping() || !server.answers() {
 		t.Fatal("LOADING was taken for an answer, or PONG wasn't")
+	}
+}
+
+// TestAnswerOfAnotherProcess: a server that isn't ready, and ends as its port is taken, isn't the
+// one that answers there.
+func TestAnswerOfAnotherProcess(t *testing.T) {
+	server := &Server{output: new(output), exited: make(chan struct{})}
+	time.AfterFunc(20*time.Millisecond, func() { close(server.exited) })
+	if server.isReady() {
+		t.Error("a server is ready that has ended")
 	}
 }
 

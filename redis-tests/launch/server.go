@@ -180,8 +180,7 @@ func (s *Server) answers() bool {
 	deadline := time.Now().Add(startTimeout)
 	for pause := time.Millisecond; time.Now().Before(deadline); pause = min(2*pause, 50*time.Millisecond) {
 		if s.ping() {
-			// Another process may have answered on the port that this one failed to get.
-			return s.Running()
+			return s.isReady()
 		}
 		select {
 		case <-s.exited:
@@ -190,6 +189,23 @@ func (s *Server) answers() bool {
 		}
 	}
 	return false
+}
+
+// isReady reports whether it was the server that has answered, and no other process on the port
+// that this one failed to get, and ends for: Kedis's log says that it is ready, unless that goes
+// elsewhere. A Redis looks for its port before anything else.
+func (s *Server) isReady() bool {
+	for range 2000 {
+		if s.Program.IsRedis || strings.Contains(s.Output(), "ready to accept connections") {
+			break
+		}
+		select {
+		case <-s.exited:
+			return false
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return s.Running()
 }
 
 func (s *Server) ping() bool {
