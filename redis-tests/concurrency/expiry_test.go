@@ -25,6 +25,7 @@ func TestManyKeysExpireAtOnce(t *testing.T) {
 		}
 	}
 	readAll(t, connection, expiring+2)
+	inTime := time.Now().UnixMilli() < at // else some had expired before they came, and count for nothing
 	done, writer := make(chan struct{}), server.MustDial(t)
 	go func() {
 		defer close(done)
@@ -66,7 +67,7 @@ func TestManyKeysExpireAtOnce(t *testing.T) {
 			strings.Contains(text, "expire_sweeper_lag_ms:0\r\n") {
 			_, digits, _ := strings.Cut(text, "\r\nexpired_keys:")
 			digits, _, _ = strings.Cut(digits, "\r\n")
-			if expired, err := strconv.Atoi(digits); err != nil || expired < expiring-living/2 || expired > expiring {
+			if expired, err := strconv.Atoi(digits); err != nil || inTime && expired < expiring-living/2 || expired > expiring {
 				t.Errorf("%s keys are counted", digits)
 			}
 			return
