@@ -125,7 +125,7 @@ func (c *Command) dropCondition() {
 		if len(c.Args) > 4 && !bytes.EqualFold(c.Args[3], fieldsWord) {
 			c.Args = slices.Delete(c.Args, 3, 4)
 		}
-	case "HSETEX": // Redis doesn't know those on the key, NX and XX, which Valkey tells of
+	case "HSETEX": // Valkey has NX and XX for the key in it, which Redis refuses
 		at := 2
 		for at+1 < len(c.Args) && !bytes.EqualFold(c.Args[at], fieldsWord) {
 			switch strings.ToUpper(string(c.Args[at])) {

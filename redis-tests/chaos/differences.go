@@ -186,7 +186,7 @@ func (m *Member) content(c *resp.Connection, kind, key string) (string, error) {
 	return fmt.Sprintf("%s… %x", text[:longestContent], sha1.Sum([]byte(text))), nil
 }
 
-// describe tells what isn't the elements of a key.
+// describe returns what a key has besides its elements: times of fields, or a stream's groups.
 func describe(c *resp.Connection, kind, key string) (string, error) {
 	switch kind {
 	case "+hash":

@@ -11,7 +11,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"kedis/binlog"
-	"kedis/internal/config"
 )
 
 // TestLaterLogWithRecords starts a data directory with a log that the data doesn't belong to.
@@ -30,10 +29,7 @@ func TestLaterLogWithRecords(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			options := config.New()
-			if err := options.SetFlag("dir", t.TempDir()); err != nil {
-				t.Fatal(err)
-			}
+			options := configured(t, t.TempDir())
 			directory := options.Dir.Get()
 			open := func() error {
 				data, err := Open(options, hclog.NewNullLogger())
@@ -78,10 +74,7 @@ func TestLaterLogWithRecords(t *testing.T) {
 // TestPartialForkIsRemoved starts a data directory in which a crash has left a fork of the log
 // incomplete.
 func TestPartialForkIsRemoved(t *testing.T) {
-	options := config.New()
-	if err := options.SetFlag("dir", t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
+	options := configured(t, t.TempDir())
 	partial := filepath.Join(options.Dir.Get(), "binlog", "2"+binlog.PartialSuffix)
 	note := filepath.Join(options.Dir.Get(), "binlog", "1"+partedSuffix+".17.tmp")
 	for range 2 {
@@ -112,10 +105,7 @@ func TestPartialForkIsRemoved(t *testing.T) {
 // TestForkOfAHistoryThatCameAgain starts a data directory in which a crash has left a fork. The
 // history of the fork is one that the log has left, taken up again and left once more.
 func TestForkOfAHistoryThatCameAgain(t *testing.T) {
-	options := config.New()
-	if err := options.SetFlag("dir", t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
+	options := configured(t, t.TempDir())
 	data, err := Open(options, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
@@ -154,10 +144,7 @@ func TestForkOfAHistoryThatCameAgain(t *testing.T) {
 // TestFormerLogThatCannotBeKept starts a data directory whose former log has an end to be kept, and
 // can't be. The log stays for a later start, which keeps it.
 func TestFormerLogThatCannotBeKept(t *testing.T) {
-	options := config.New()
-	if err := options.SetFlag("dir", t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
+	options := configured(t, t.TempDir())
 	open := func() {
 		t.Helper()
 		data, err := Open(options, hclog.NewNullLogger())
@@ -206,10 +193,7 @@ func TestFormerLogThatCannotBeKept(t *testing.T) {
 
 // TestForgetParted: when the primary turns out to go on with the log, nothing is kept of it.
 func TestForgetParted(t *testing.T) {
-	options := config.New()
-	if err := options.SetFlag("dir", t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
+	options := configured(t, t.TempDir())
 	data, err := Open(options, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ func (c *Invocation) configured() error {
 	return err
 }
 
-// onlyDatabases tells who has a log or a stream repeated what is missing.
+// onlyDatabases is the end of an error about a database that isn't configured.
 func (c *Invocation) onlyDatabases() string {
 	return fmt.Sprintf("only %d databases are configured (see --databases)", c.Engine.Store.Databases())
 }

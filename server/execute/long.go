@@ -165,7 +165,7 @@ func (l *longWork) exclude(b *Batch) error {
 	if b.plan.Long {
 		b.long.entered = b.newLong()
 		l.whole = b.long.entered
-		l.changed.Broadcast() // who has waited for no script waits for this one now, and not for ever
+		l.changed.Broadcast() // who waits in enter needs this script's deadline
 	}
 	return nil
 }

@@ -188,11 +188,10 @@ func (v *Value) readStreamNode() error {
 	return nil
 }
 
-// A node has the names of fields once that most of its entries share, and whoever takes the
-// entries writes them with each: half a megabyte of a compressed payload could become hundreds of
-// gigabytes. Names may be repeated up to repeatedMost times as many bytes as the nodes have so far,
-// which those of Redis's default of 100 entries in a node can't exceed, and repeatedFree bytes
-// besides, which are for streams of more.
+// Names of fields that most entries of a node share stand in it once, and are written with each
+// entry: half a megabyte of a compressed payload could become hundreds of gigabytes. So they may be
+// repeated up to repeatedMost times as many bytes as the nodes have so far, which those of Redis's
+// default of 100 entries in a node can't exceed, and repeatedFree bytes besides.
 const (
 	repeatedMost = 100
 	repeatedFree = 1 << 30

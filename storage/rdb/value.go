@@ -103,8 +103,8 @@ func (v *Value) Continued() bool { return v.rest != nil || v.Kind == String && v
 // LeaveOutFieldTimes has the fields of a hash not expire.
 func (v *Value) LeaveOutFieldTimes() { v.untimed = true }
 
-// FieldsMayExpire reports whether the value, of which nothing needs to have been read, is a hash in
-// a form that has times of fields.
+// FieldsMayExpire reports whether the value is a hash in a form that has times of fields. It may be
+// asked before anything of the value is read.
 func (v *Value) FieldsMayExpire() bool {
 	if v.untimed {
 		return false
