@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -184,49 +183,30 @@ func (p *port) attempt(ctx context.Context) (err error) {
 }
 
 // join attaches to the source where its stream has to go on, or else prepares the target for a new
-// snapshot and attaches for that.
+// snapshot. Parts of the target may be further: a source that was a replica until a failover must
+// have been given all that they have, and has if it would go on there.
 func (p *port) join(ctx context.Context, id string, from Position) (l *link, answer psync.Answer, err error) {
-	if l, answer, err = attach(ctx, p.From, id, from); err != nil {
+	furthest := from
+	if id != "" {
+		furthest.Offset = max(from.Offset, p.target.marker.furthest)
+	}
+	l, answer, err = attach(ctx, p.From, id, furthest)
+	if err == nil && furthest != from && !answer.Full {
+		if err = l.close(); err == nil {
+			l, answer, err = attach(ctx, p.From, id, from)
+		}
+	}
+	if err != nil {
 		return nil, answer, err
 	}
 	p.begun = true
-	why, err := p.whyAnew(ctx, id, from, answer)
-	if why != "" {
-		err = p.startOver(ctx, why)
+	if id != "" && answer.Full {
+		why := fmt.Sprintf("the source no longer has its stream from position %d on, or has lost the end of it in a failover", from.Offset)
+		if err := p.startOver(ctx, why); err != nil {
+			return nil, answer, errors.Join(err, l.close())
+		}
 	}
-	switch {
-	case err != nil:
-		return nil, answer, errors.Join(err, l.close())
-	case why == "" || answer.Full:
-		return l, answer, nil
-	}
-	if err := l.close(); err != nil { // it would go on
-		return nil, answer, err
-	}
-	return attach(ctx, p.From, "", Position{})
-}
-
-// whyAnew says why what a source answers is of no use to a target that has its history up to a
-// position; empty: it is. Parts of the target may be further: a source that was a replica until a
-// failover must have been given all that they have.
-func (p *port) whyAnew(ctx context.Context, id string, from Position, answer psync.Answer) (string, error) {
-	switch {
-	case id == "":
-		return "", nil
-	case answer.Full:
-		return fmt.Sprintf("the source no longer has its stream from position %d on", from.Offset), nil
-	case answer.ID == "" || answer.ID == id || p.target.marker.furthest <= from.Offset:
-		return "", nil
-	}
-	source, err := ask(ctx, p.info, "replication")
-	if err != nil {
-		return "", sourceSide.explain(p.From.address(), err)
-	}
-	parted, err := strconv.ParseInt(source["second_repl_offset"], 10, 64) // its first byte, counted from 1
-	if err == nil && source["master_replid2"] == id && parted > p.target.marker.furthest {
-		return "", nil
-	}
-	return fmt.Sprintf("the source has lost the end of its stream in a failover, and the target has some of that, up to position %d", p.target.marker.furthest), nil
+	return l, answer, nil
 }
 
 // refuseLoop refuses to move data to where it comes from: everything written would come back in the

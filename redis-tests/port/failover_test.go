@@ -58,12 +58,10 @@ func failOver(t *testing.T, program launch.Program, lost bool) {
 	}
 
 	state, err := os.ReadFile(position)
-	if err == nil {
-		err = os.WriteFile(position, bytes.ReplaceAll(state, []byte(primary.Address), []byte(replica.Address)), 0o600)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	promoted(t, position, state, primary, replica)
 	line = port(replica, to, "--position", position)
 	if lost {
 		if output := startTool(t, directory, line...).ends(7); !strings.Contains(output, "in a failover") {
@@ -76,4 +74,45 @@ func failOver(t *testing.T, program launch.Program, lost bool) {
 		t.Errorf("said %s", output)
 	}
 	same(t, replica, to)
+}
+
+// promoted has a move that was at some state go on from the replica of its source.
+func promoted(t *testing.T, position string, state []byte, primary, replica *launch.Server) {
+	t.Helper()
+	if err := os.WriteFile(position, bytes.ReplaceAll(state, []byte(primary.Address), []byte(replica.Address)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSourceRestartedTwice goes on from a Kedis whose history has changed twice, and that has lost
+// nothing of what some keys of the target have.
+func TestSourceRestartedTwice(t *testing.T) {
+	from, to := start(t, launch.MustUnderTest(t)), start(t, launch.MustUnderTest(t))
+	c, d := from.MustDial(t), to.MustDial(t)
+	do(t, c, "SET", "before", "1")
+	directory := t.TempDir()
+	p := startTool(t, directory, port(from, to, "--until", "forever")...)
+	p.says("has caught up")
+	marker := do(t, d, "KEYS", "kedis:port:*").Strings()[0]
+	behind := string(do(t, d, "HGET", marker, "0").Text)
+	for i := range 20 {
+		do(t, c, "SET", "key:"+strconv.Itoa(i), "1")
+	}
+	reaches(t, d, "key:19", "1")
+	p.kill()
+	// As if the tool had not noted yet that all lanes are there.
+	do(t, d, "HSET", marker, "0", behind)
+	for range 2 {
+		if err := from.Shutdown(); err != nil {
+			t.Fatal(err)
+		}
+		from = restart(t, from)
+	}
+	do(t, from.MustDial(t), "SET", "last", "1")
+	if output := startTool(t, directory, port(from, to)...).ends(0); !strings.Contains(output, "going on at position") {
+		t.Errorf("said %s", output)
+	}
+	if got := string(do(t, d, "GET", "last").Text); got != "1" {
+		t.Errorf("what was written last is %q", got)
+	}
 }
