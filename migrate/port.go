@@ -249,6 +249,12 @@ func (p *port) startOver(ctx context.Context, why string) error {
 			"run again with --resync delete, which removes from the target all keys that this move may have written, or with --resync keep", why)
 	}
 	p.Progress.Say("%s: taking everything anew", why)
+	if p.state.Phase == phaseStream { // to the next attempt a target without markers is one that has its position
+		p.state.Phase = phaseSnapshot
+		if err := p.state.write(p.State); err != nil {
+			return err
+		}
+	}
 	if err := p.target.Forget(p.state.Run); err != nil {
 		return err
 	}

@@ -84,6 +84,52 @@ func promoted(t *testing.T, position string, state []byte, primary, replica *lau
 	}
 }
 
+// TestClusterStartsOver has a cluster with some of what its source has lost in a failover, and an
+// attempt to take everything anew that fails when the notes of how far the target was are gone.
+func TestClusterStartsOver(t *testing.T) {
+	primary, replica := start(t, launch.MustUnderTest(t)), start(t, launch.MustUnderTest(t))
+	first, second := startCluster(t)
+	c, r := primary.MustDial(t), replica.MustDial(t)
+	do(t, c, "SET", "{tag}before", "1")
+	do(t, r, "REPLICAOF", "127.0.0.1", strconv.Itoa(primary.Port))
+	reaches(t, r, "{tag}before", "1")
+	holder := first.MustDial(t)
+	if slot, _ := do(t, holder, "CLUSTER", "KEYSLOT", "{tag}").Integer(); slot >= 8192 {
+		holder = second.MustDial(t)
+	}
+	rights := func(words ...string) {
+		for _, server := range []*launch.Server{first, second} {
+			do(t, server.MustDial(t), append([]string{"ACL", "SETUSER", "mover"}, words...)...)
+		}
+	}
+	rights("on", "nopass", "~*", "&*", "+@all")
+	directory := t.TempDir()
+	position := filepath.Join(directory, "position")
+	more := []string{"--position", position, "--to-user", "mover"}
+	p := startTool(t, directory, port(primary, first, append(more, "--until", "forever")...)...)
+	p.says("has caught up")
+	state, err := os.ReadFile(position)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(t, r, "REPLICAOF", "NO", "ONE")
+	do(t, c, "SET", "{tag}lost", "1")
+	reaches(t, holder, "{tag}lost", "1")
+	p.kill()
+	promoted(t, position, state, primary, replica)
+
+	rights("resetkeys", "~kedis:port:*", "%R~*")
+	line := port(replica, first, append(more, "--resync", "delete")...)
+	if output := startTool(t, directory, line...).ends(5); !strings.Contains(output, "in a failover: taking everything anew") {
+		t.Errorf("said %s", output)
+	}
+	rights("resetkeys", "~*")
+	startTool(t, directory, line...).ends(0)
+	if output := startTool(t, directory, verify(replica, first)...).ends(0); !strings.Contains(output, "1 keys are the same") {
+		t.Errorf("said %s", output)
+	}
+}
+
 // TestSourceRestartedTwice goes on from a Kedis whose history has changed twice, and that has lost
 // nothing of what some keys of the target have.
 func TestSourceRestartedTwice(t *testing.T) {
