@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -118,14 +117,21 @@ func (f facts) keys(counts func(database int) bool) (all int64) {
 	return all
 }
 
-// major is the first number of the version of Redis that the server is, or is like.
+// version is that of Redis that the server is, or is like; what isn't told is 0.
+func (f facts) version() (major, minor int) {
+	_, _ = fmt.Sscanf(f["redis_version"], "%d.%d", &major, &minor)
+	return major, minor
+}
+
 func (f facts) major() int {
-	number, _, _ := strings.Cut(f["redis_version"], ".")
-	major, err := strconv.Atoi(number)
-	if err != nil {
-		return 0
-	}
+	major, _ := f.version()
 	return major
+}
+
+// before says that the version is one before that.
+func (f facts) before(major, minor int) bool {
+	itsMajor, itsMinor := f.version()
+	return itsMajor < major || itsMajor == major && itsMinor < minor
 }
 
 // side tells how errors of one of the two servers are called.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"kedis/storage/fieldtimes"
@@ -113,7 +114,7 @@ func (c *Command) known() ([]Command, error) {
 }
 
 // known is Command.known, and for a target before Redis 7.0 has the value of a RESTORE written as
-// Load writes one.
+// Load writes one, for one before 6.2 the time of a SET by a command of its own.
 func (t *Target) known(c *Command) (commands []Command, err error) {
 	parts, err := c.known()
 	if t.facts.major() >= firstOfPayloads || err != nil {
@@ -124,9 +125,35 @@ func (t *Target) known(c *Command) (commands []Command, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", brief(c.Args), err)
 		}
-		commands = append(commands, elements...)
+		for _, element := range elements {
+			if t.facts.before(6, 2) {
+				commands = append(commands, element.withoutTime()...)
+			} else {
+				commands = append(commands, element)
+			}
+		}
 	}
 	return commands, nil
+}
+
+// withoutTime is a SET that tells when the key expires as one that doesn't, and what tells that.
+func (c *Command) withoutTime() []Command {
+	if bytes.EqualFold(c.Args[0], setWord) {
+		for at := 3; at+1 < len(c.Args); at++ { // behind the value
+			name := strings.ToUpper(string(c.Args[at]))
+			if name != "PXAT" && name != "EXAT" {
+				continue
+			}
+			set, expire := *c, *c
+			set.Args = slices.Concat(c.Args[:at], c.Args[at+2:])
+			expire.Args = [][]byte{expireWord, c.Args[1], c.Args[at+1]}
+			if name == "EXAT" {
+				expire.Args[0] = []byte("EXPIREAT")
+			}
+			return []Command{set, expire}
+		}
+	}
+	return []Command{*c}
 }
 
 // apart is a RESTORE as the commands that make its value; any other command, and a stream that an

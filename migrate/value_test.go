@@ -7,9 +7,9 @@ import (
 	"kedis/storage/rdb"
 )
 
-// TestRestoreForOldRedis: a Redis before 7.0, which takes no payloads of later ones, gets a RESTORE
-// of the stream as the commands that make the value.
-func TestRestoreForOldRedis(t *testing.T) {
+// TestForOldRedis: a Redis before 7.0, which takes no payloads of later ones, gets a RESTORE of the
+// stream as the commands that make the value, and one before 6.2 the time of a SET on its own.
+func TestForOldRedis(t *testing.T) {
 	payload := func(write func(w *rdb.PayloadWriter)) string {
 		w := rdb.NewPayloadWriter()
 		w.Begin(nil)
@@ -37,6 +37,11 @@ func TestRestoreForOldRedis(t *testing.T) {
 		{"6.2.14", []string{"RESTORE", "k", "4102444800000", hash, "ABSTTL"}, "DEL k; HSET k f 1 g 2; PEXPIREAT k 4102444800000"},
 		{"6.2.14", []string{"SET", "k", "v"}, "SET k v"},
 		{"7.0.0", []string{"RESTORE", "k", "0", text}, "RESTORE k 0 " + text},
+		{"6.2.14", []string{"SET", "k", "v", "PXAT", "4102444800000"}, "SET k v PXAT 4102444800000"},
+		{"6.0.16", []string{"SET", "k", "v", "PXAT", "4102444800000"}, "SET k v; PEXPIREAT k 4102444800000"},
+		{"4.0.14", []string{"set", "k", "v", "exat", "4102444800", "NX"}, "set k v NX; EXPIREAT k 4102444800"},
+		{"5.0.14", []string{"SET", "PXAT", "PXAT", "KEEPTTL"}, "SET PXAT PXAT KEEPTTL"},
+		{"5.0.14", []string{"RESTORE", "k", "4102444800000", text, "ABSTTL"}, "SET k value; PEXPIREAT k 4102444800000"},
 	} {
 		target := &Target{facts: facts{"redis_version": c.version}}
 		command := &Command{Database: 3, Keys: keysAt(1)}
