@@ -392,6 +392,12 @@ func (r *fileReader) command(args [][]byte) error {
 		}
 		r.Progress.Commands.Add(int64(len(group)))
 		return r.to.Apply(group...)
+	case "MSETEX":
+		sets, err := setsOf(args)
+		for i := 0; i < len(sets) && err == nil; i++ {
+			err = r.command(sets[i])
+		}
+		return err
 	}
 	command, err := r.translate(args)
 	if err != nil || command == nil {

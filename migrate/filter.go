@@ -330,6 +330,28 @@ func (c *Command) apart() (parts []Command) {
 	return parts
 }
 
+// setsOf is an MSETEX as a SET for each key, which any target knows. What stands in a stream has
+// been done, so there are no conditions.
+func setsOf(args [][]byte) (sets [][][]byte, err error) {
+	count := 0
+	if len(args) > 1 {
+		count, err = strconv.Atoi(string(args[1]))
+	}
+	if err != nil || count < 1 || count > (len(args)-2)/2 {
+		return nil, failure(ExitSource, "%s is no command", brief(args))
+	}
+	pairs, options := args[2:2+2*count], [][]byte(nil)
+	for _, option := range args[2+2*count:] {
+		if !bytes.EqualFold(option, []byte("NX")) && !bytes.EqualFold(option, []byte("XX")) {
+			options = append(options, option)
+		}
+	}
+	for pair := range slices.Chunk(pairs, 2) {
+		sets = append(sets, slices.Concat([][]byte{setWord}, pair, options))
+	}
+	return sets, nil
+}
+
 // join undoes apart.
 func join(parts []Command) *Command {
 	c := parts[0]

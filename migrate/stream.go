@@ -256,6 +256,12 @@ func (s *stream) add(name string, args [][]byte) error {
 		return s.addFlush(name)
 	case "SWAPDB":
 		return s.addSwap(args)
+	case "MSETEX":
+		sets, err := setsOf(args)
+		for i := 0; i < len(sets) && err == nil; i++ {
+			err = s.add("SET", sets[i])
+		}
+		return err
 	}
 	args = cloneWords(args)
 	keys, known, err := s.keys.Keys(nil, args)

@@ -102,6 +102,28 @@ func TestImportProlongedFields(t *testing.T) {
 	}
 }
 
+// TestImportSetsSeveral imports MSETEX, also to a server that doesn't know it: a key whose life was
+// prolonged is there.
+func TestImportSetsSeveral(t *testing.T) {
+	var aof []byte
+	for _, line := range []string{"MSETEX 2 prolonged 1 ends 2 NX PXAT 1000", "PEXPIREAT prolonged 4102444800000", "MSETEX 1 stays 3"} {
+		aof = resp.AppendRequest(aof, strings.Fields(line)...)
+	}
+	file := filepath.Join(t.TempDir(), "several.aof")
+	if err := os.WriteFile(file, aof, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range []launch.Program{launch.MustUnderTest(t), launch.MustOracle(t)} {
+		target := launch.ForTest(t, program)
+		succeeds(t, "import", file, "--to", target.Address)
+		c := target.MustDial(t)
+		got := call(t, c, "MGET", "prolonged", "ends", "stays") + call(t, c, "PEXPIRETIME", "prolonged")
+		if want := `["1" nil "3"]:4102444800000`; got != want {
+			t.Errorf("the target has %s, and not %s (Redis: %v)", got, want, program.IsRedis)
+		}
+	}
+}
+
 // TestImportAgain kills the tool, or the target, while it imports, and does it again: nothing is
 // there twice.
 func TestImportAgain(t *testing.T) {
