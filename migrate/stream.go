@@ -280,6 +280,10 @@ func (s *stream) add(name string, args [][]byte) error {
 		}
 		return err
 	}
+	if name == "EVAL" || name == "EVALSHA" { // whose body another lane or master may have, or none
+		return failure(ExitUnsupported, "the stream has a script and not what it does, which can't be carried over: %s; "+
+			"let it call redis.replicate_commands() first, or set lua-replicate-commands to yes at a source that has that, or leave such keys out with --exclude", brief(args))
+	}
 	if command, err = s.Filter.otherDatabase(command); command == nil || err != nil {
 		return err
 	}

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// firstArgument is Commands for those whose only key is their first argument.
-type firstArgument struct{}
+// keyAt is Commands for those whose only key is at one place.
+type keyAt int
 
-func (firstArgument) Keys(dst []KeyPosition, _ [][]byte) ([]KeyPosition, bool, error) {
-	return append(dst, KeyPosition{Index: 1}), true, nil
+func (at keyAt) Keys(dst []KeyPosition, _ [][]byte) ([]KeyPosition, bool, error) {
+	return append(dst, KeyPosition{Index: int(at)}), true, nil
 }
 
 // streamOf is a stream within a transaction, whose commands it keeps.
@@ -24,7 +24,7 @@ func streamOf(filter *Filter, keys Commands) *stream {
 
 // TestStreamSetsSeveral: of an MSETEX each key is chosen, and held, by itself.
 func TestStreamSetsSeveral(t *testing.T) {
-	s := streamOf(&Filter{Exclude: []string{"b"}}, firstArgument{})
+	s := streamOf(&Filter{Exclude: []string{"b"}}, keyAt(1))
 	at := time.Now().UnixMilli() - 1000
 	if err := s.take(words(fmt.Sprintf("MSETEX 3 a 1 b 2 nx 3 XX PXAT %d", at))); err != nil {
 		t.Fatal(err)
@@ -40,6 +40,19 @@ func TestStreamSetsSeveral(t *testing.T) {
 	for _, wrong := range []string{"MSETEX", "MSETEX x a 1", "MSETEX 0 a 1", "MSETEX 2 a 1 b", "MSETEX 9223372036854775807 a 1"} {
 		if err := s.take(words(wrong)); ExitCode(err) != ExitSource {
 			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+}
+
+// TestStreamHasScripts has what a Redis up to 4 sends: a script can only be passed over.
+func TestStreamHasScripts(t *testing.T) {
+	for _, form := range []string{"EVAL body 1 %s", "evalsha e0e1f9fabfc9d4800c877a703b823ac0578ff8db 1 %s"} {
+		s := streamOf(&Filter{Exclude: []string{"b"}}, keyAt(3))
+		if err := s.take(words(fmt.Sprintf(form, "a"))); ExitCode(err) != ExitUnsupported || !strings.Contains(err.Error(), "has a script") {
+			t.Errorf("%s: %v", form, err)
+		}
+		if err := s.take(words(fmt.Sprintf(form, "b"))); err != nil || len(s.group) != 0 {
+			t.Errorf("%s on another key: %v, %v", form, s.group, err)
 		}
 	}
 }
