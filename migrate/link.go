@@ -71,13 +71,12 @@ func (l *link) introduce(id string, from Position) (answer psync.Answer, err err
 			return answer, err
 		}
 	}
-	if _, err := l.do("REPLCONF", "capa", "eof", "capa", "psync2"); err != nil {
+	if err := l.tell("capa", "eof", "capa", "psync2"); err != nil { // a Redis 2.8 doesn't know
 		return answer, err
 	}
 	// A Valkey, or a Kedis, sends times of fields to who tells that. A Redis doesn't know the
 	// option.
-	var unknown *replyError
-	if _, err := l.do("REPLCONF", "version", "9.0.0"); err != nil && !errors.As(err, &unknown) {
+	if err := l.tell("version", "9.0.0"); err != nil {
 		return answer, err
 	}
 	offset := from.Offset + 1
@@ -89,6 +88,15 @@ func (l *link) introduce(id string, from Position) (answer psync.Answer, err err
 		return answer, err
 	}
 	return psync.ParseAnswer(text)
+}
+
+// tell tells the source options, which it may not know.
+func (l *link) tell(options ...string) error {
+	_, err := l.do(append([]string{"REPLCONF"}, options...)...)
+	if err != nil && replyCode(err) == "ERR" {
+		return nil
+	}
+	return err
 }
 
 // do sends a request and waits for its reply.

@@ -216,7 +216,7 @@ func (p *port) refuseLoop(ctx context.Context) error {
 	if err != nil {
 		return sourceSide.explain(p.From.address(), err)
 	}
-	if source["master_replid"] == p.target.facts["master_replid"] {
+	if id := source["master_replid"]; id != "" && id == p.target.facts["master_replid"] { // since Redis 4.0
 		return failure(ExitUsage, "the source and the target are the same server, or one is the replica of the other")
 	}
 	return nil
