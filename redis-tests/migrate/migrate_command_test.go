@@ -123,6 +123,7 @@ func TestMigrateReplies(t *testing.T) {
 	target := launch.ForTest(t, launch.MustOracle(t), "--requirepass", "secret")
 	connect := target.MustDial(t)
 	call(t, connect, "AUTH", "secret")
+	call(t, connect, "ACL", "SETUSER", "anybody", "on", "nopass", "~mine", "+@all")
 	port := strconv.Itoa(target.Port)
 	requests := [][]string{
 		{"MIGRATE"}, {"MIGRATE", "127.0.0.1", port, "a", "0"},
@@ -135,6 +136,8 @@ func TestMigrateReplies(t *testing.T) {
 		{"MIGRATE", "127.0.0.1", port, "a", "0", "60000"},
 		{"MIGRATE", "127.0.0.1", port, "a", "0", "60000", "AUTH", "wrong"},
 		{"MIGRATE", "127.0.0.1", port, "a", "0", "60000", "AUTH2", "nobody", "secret"},
+		{"MIGRATE", "127.0.0.1", port, "a", "0", "60000", "AUTH", ""}, {"MIGRATE", "127.0.0.1", port, "a", "0", "60000", "AUTH2", "", "secret"},
+		{"MIGRATE", "127.0.0.1", port, "mine", "0", "60000", "AUTH2", "anybody", ""}, {"EXISTS", "mine"},
 		{"MIGRATE", "127.0.0.1", port, "a", "99", "60000", "AUTH", "secret"},
 		{"MIGRATE", "127.0.0.1", port, "taken", "0", "60000", "AUTH", "secret"},
 		{"MIGRATE", "127.0.0.1", port, "", "0", "60000", "AUTH", "secret", "KEYS", "taken", "b"},
@@ -151,11 +154,11 @@ func TestMigrateReplies(t *testing.T) {
 		call(t, connect, "FLUSHALL")
 		call(t, connect, "SET", "taken", "before")
 		c := launch.ForTest(t, program).MustDial(t)
-		call(t, c, "MSET", "a", "1", "b", "1", "taken", "1")
+		call(t, c, "MSET", "a", "1", "b", "1", "taken", "1", "mine", "1")
 		for _, request := range requests {
 			replies[i] = append(replies[i], call(t, c, request...))
 		}
-		replies[i] = append(replies[i], call(t, connect, "MGET", "a", "b", "taken"))
+		replies[i] = append(replies[i], call(t, connect, "MGET", "a", "b", "taken", "mine"))
 	}
 	requests = append(requests, []string{"the target"})
 	for i, request := range requests {

@@ -162,12 +162,12 @@ func parseMigrate(c *Invocation) (*migration, error) {
 			m.prefix = true
 		case a.option("AUTH", &password):
 			c.Redact(len(c.Args) - len(a.words) - 1)
-			m.to.user, m.to.password = "", string(password)
+			m.to.authenticate(password)
 		case a.option("AUTH2", &user):
 			password = a.next()
 			c.Redact(len(c.Args) - len(a.words) - 2)
 			c.Redact(len(c.Args) - len(a.words) - 1)
-			m.to.user, m.to.password = string(user), string(password)
+			m.to.authenticate(user, password)
 		case a.flag("KEYS"):
 			if len(c.Args[3]) > 0 {
 				a.fail(Error("ERR When using MIGRATE KEYS option, the key argument must be set to the empty string"))

@@ -21,7 +21,7 @@ import (
 // destination is where MIGRATE brings keys to.
 type destination struct {
 	host, port     string
-	user, password string // an empty password: the target asks for none
+	authentication string // an AUTH, as a request; empty: none
 	database       int64
 	timeout        time.Duration // the longest that nothing may happen
 	encryption     *tls.Config   // nil: there is none
@@ -43,12 +43,17 @@ type target struct {
 
 // targetAddress tells which connections may stand for each other.
 type targetAddress struct {
-	host, port, user, password string
+	host, port, authentication string
 	encryption                 *tls.Config
 }
 
+// authenticate has the connection authenticated, also with an empty password, as in Redis.
+func (to *destination) authenticate(words ...[]byte) {
+	to.authentication = string(resp.AppendRequest(nil, append([][]byte{[]byte("AUTH")}, words...)...))
+}
+
 func (to *destination) address() targetAddress {
-	return targetAddress{to.host, to.port, to.user, to.password, to.encryption}
+	return targetAddress{to.host, to.port, to.authentication, to.encryption}
 }
 
 // targetError says that the target can't be reached, or doesn't answer.
@@ -264,12 +269,8 @@ func (to *destination) dial(address string) (net.Conn, error) {
 // fails, keys would come to another database. As in Redis, a connection that was kept says AUTH
 // anew: the target may have another password by now.
 func (t *target) prepare(to destination) error {
-	if to.password != "" {
-		words := [][]byte{[]byte("AUTH"), []byte(to.user), []byte(to.password)}
-		if to.user == "" {
-			words = [][]byte{words[0], words[2]}
-		}
-		if err := t.do(words...); err != nil {
+	if to.authentication != "" {
+		if err := t.send([]byte(to.authentication)); err != nil {
 			return err
 		}
 	}
@@ -309,8 +310,11 @@ func (t *target) askFormat() error {
 	return nil
 }
 
-func (t *target) do(words ...[]byte) error {
-	if err := t.write(resp.AppendRequest(nil, words...)); err != nil {
+func (t *target) do(words ...[]byte) error { return t.send(resp.AppendRequest(nil, words...)) }
+
+// send sends a request, and returns what its reply refuses.
+func (t *target) send(request []byte) error {
+	if err := t.write(request); err != nil {
 		return err
 	}
 	if err := t.flush(); err != nil {
