@@ -65,14 +65,20 @@ func (s *stream) flushDatabase(database int) error {
 		}
 	}
 	s.group = slices.DeleteFunc(s.group, func(c Command) bool { return c.Database == database })
-	if s.target.marker.applied(0, true, s.read) {
-		return nil
+	s.emptied = append(s.emptied, database)
+	return nil
+}
+
+// clearDatabases removes the keys that are moved. To do it again after a crash changes nothing, for
+// nothing behind it was done by then.
+func (s *stream) clearDatabases(databases []int) error {
+	if err := s.noteUnmarked(); err != nil {
+		return err
 	}
 	if err := s.target.Flush(); err != nil {
 		return err
 	}
-	// To do it again after a crash changes nothing, for nothing behind it was done by then.
-	return s.target.clear(s.Filter, []int{database})
+	return s.target.clear(s.Filter, databases)
 }
 
 // addSwap puts a SWAPDB into the group.

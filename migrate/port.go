@@ -188,7 +188,7 @@ func (p *port) attempt(ctx context.Context) (err error) {
 func (p *port) join(ctx context.Context, id string, from Position) (l *link, answer psync.Answer, err error) {
 	furthest := from
 	if id != "" {
-		furthest.Offset = max(from.Offset, p.target.marker.furthest)
+		furthest.Offset = max(from.Offset, p.target.marker.furthest, p.state.Unmarked)
 	}
 	l, answer, err = attach(ctx, p.From, id, furthest)
 	if err == nil && furthest != from && !answer.Full {
@@ -287,7 +287,7 @@ func (p *port) takeSnapshot(ctx context.Context, history string, offset int64) (
 	if err := p.target.Try(run); err != nil {
 		return at, err
 	}
-	p.state.Run, p.state.Phase, p.state.Reason, p.state.Offset = run, phaseSnapshot, "", 0
+	p.state.Run, p.state.Phase, p.state.Reason, p.state.Offset, p.state.Unmarked = run, phaseSnapshot, "", 0, 0
 	if err := p.state.write(p.State); err != nil {
 		return at, err
 	}

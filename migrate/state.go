@@ -31,6 +31,7 @@ type state struct {
 	History     string `json:"history,omitempty"`
 	Offset      int64  `json:"offset,omitempty"`
 	Database    int    `json:"database,omitempty"`
+	Unmarked    int64  `json:"unmarked,omitempty"` // up to where things were done that no marker tells
 }
 
 type phase string

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -16,11 +17,12 @@ import (
 // stream is the source's stream of writes on its way to the target.
 type stream struct {
 	*port
-	at    Position // behind the last whole group
-	read  Position // behind the last command
-	group []Command
-	multi bool // within a transaction
-	open  bool // something was sent that Push has not been called for
+	at      Position // behind the last whole group
+	read    Position // behind the last command
+	group   []Command
+	emptied []int // databases, key by key, before the group
+	multi   bool  // within a transaction
+	open    bool  // something was sent that Push has not been called for
 
 	source atomic.Int64 // where the source was when it was asked last
 	asked  atomic.Int64 // when that was, in ns since 1970
@@ -239,14 +241,31 @@ func (s *stream) take(args [][]byte) error {
 
 // endGroup sends a transaction, or a single command.
 func (s *stream) endGroup() error {
-	group := s.group
-	s.group, s.at = nil, s.read
+	group, emptied := s.group, s.emptied
+	s.group, s.emptied, s.at = nil, nil, s.read
+	if len(emptied) > 0 && !s.target.marker.applied(0, true, s.at) {
+		if err := s.clearDatabases(emptied); err != nil {
+			return err
+		}
+	}
 	if len(group) == 0 {
 		return nil
+	}
+	if s.target.IsCluster() && slices.ContainsFunc(group, func(c Command) bool { return c.isFunction() }) {
+		if err := s.noteUnmarked(); err != nil {
+			return err
+		}
 	}
 	s.open = true
 	s.Progress.Commands.Add(int64(len(group)))
 	return s.target.ApplyAt(s.at, group...)
+}
+
+// noteUnmarked notes in the position file that the target is about to have something of the group
+// that its markers don't tell: a source that has lost that in a failover mustn't be gone on with.
+func (s *stream) noteUnmarked() error {
+	s.state.Unmarked = s.at.Offset
+	return s.state.write(s.State)
 }
 
 // add puts a command into the group, as it is at the target.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -127,6 +128,80 @@ func TestClusterStartsOver(t *testing.T) {
 	startTool(t, directory, line...).ends(0)
 	if output := startTool(t, directory, verify(replica, first)...).ends(0); !strings.Contains(output, "1 keys are the same") {
 		t.Errorf("said %s", output)
+	}
+}
+
+// TestFlushIsLost has a target without keys that its source has again, since a FLUSHDB was lost in
+// a failover. The target's note of how far it is tells nothing of what is removed key by key.
+func TestFlushIsLost(t *testing.T) {
+	primary, replica, to := start(t, launch.MustUnderTest(t)), start(t, launch.MustUnderTest(t)), start(t, launch.MustUnderTest(t))
+	c, r, d := primary.MustDial(t), replica.MustDial(t), to.MustDial(t)
+	do(t, c, "SET", "chosen", "1")
+	do(t, r, "REPLICAOF", "127.0.0.1", strconv.Itoa(primary.Port))
+	reaches(t, r, "chosen", "1")
+	directory := t.TempDir()
+	position := filepath.Join(directory, "position")
+	more := []string{"--position", position, "--prefix", "chosen"}
+	p := startTool(t, directory, port(primary, to, append(more, "--until", "forever")...)...)
+	p.says("has caught up")
+	do(t, r, "REPLICAOF", "NO", "ONE")
+	marker := do(t, d, "KEYS", "kedis:port:*").Strings()[0]
+	behind := string(do(t, d, "HGET", marker, "0").Text)
+	do(t, c, "MULTI")
+	do(t, c, "FLUSHDB")
+	do(t, c, "SET", "other", "1")
+	do(t, c, "EXEC")
+	until(t, "the key to be gone", func() bool { return do(t, d, "EXISTS", "chosen").String() == ":0" })
+	p.kill()
+	do(t, d, "HSET", marker, "0", behind, "1", behind, "2", behind, "3", behind) // as it was until the next note
+	state, err := os.ReadFile(position)
+	if err != nil {
+		t.Fatal(err)
+	}
+	promoted(t, position, state, primary, replica)
+	line := port(replica, to, more...)
+	if output := startTool(t, directory, line...).ends(7); !strings.Contains(output, "in a failover") {
+		t.Errorf("said %s", output)
+	}
+	startTool(t, directory, append(line, "--resync", "keep")...).ends(0)
+	reaches(t, d, "chosen", "1")
+}
+
+// TestLibraryIsLost has a cluster with a library of functions that its source has lost in a
+// failover.
+func TestLibraryIsLost(t *testing.T) {
+	primary, replica := start(t, launch.MustUnderTest(t)), start(t, launch.MustUnderTest(t))
+	first, _ := startCluster(t)
+	c, r, d := primary.MustDial(t), replica.MustDial(t), first.MustDial(t)
+	do(t, c, "SET", "before", "1")
+	do(t, r, "REPLICAOF", "127.0.0.1", strconv.Itoa(primary.Port))
+	reaches(t, r, "before", "1")
+	directory := t.TempDir()
+	position := filepath.Join(directory, "position")
+	p := startTool(t, directory, port(primary, first, "--position", position, "--until", "forever")...)
+	p.says("has caught up")
+	do(t, r, "REPLICAOF", "NO", "ONE")
+	offset := regexp.MustCompile(`"offset": \d+`)
+	noted, err := os.ReadFile(position)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(t, c, "FUNCTION", "LOAD", library("lost", "lost", "return 1"))
+	until(t, "the library", func() bool { return len(do(t, d, "FUNCTION", "LIST").Elements) > 0 })
+	p.kill()
+	state, err := os.ReadFile(position)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The tool may have noted since that it has come further.
+	promoted(t, position, offset.ReplaceAll(state, offset.Find(noted)), primary, replica)
+	line := port(replica, first, "--position", position)
+	if output := startTool(t, directory, line...).ends(7); !strings.Contains(output, "in a failover") {
+		t.Errorf("said %s", output)
+	}
+	startTool(t, directory, append(line, "--resync", "delete")...).ends(0)
+	if left := do(t, d, "FUNCTION", "LIST").Elements; len(left) > 0 {
+		t.Errorf("left behind: %v", left)
 	}
 }
 
