@@ -82,6 +82,7 @@ type port struct {
 	resumed   bool // data of an earlier attempt may be at the target
 	finish    bool // the move is to end when the target has what the source had then
 	state     state
+	scripts   scripts // of the stream, also of an attempt before this one
 
 	target *Target
 	link   *link

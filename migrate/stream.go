@@ -227,6 +227,9 @@ func (s *stream) take(args [][]byte) error {
 			return err
 		}
 	case "SCRIPT":
+		if len(args) == 3 && bytes.EqualFold(args[1], []byte("LOAD")) {
+			s.scripts.note(args[2])
+		}
 		s.Progress.Skip("changes of scripts: they are code")
 	default:
 		if err := s.add(name, args); err != nil {
@@ -281,6 +284,8 @@ func (s *stream) add(name string, args [][]byte) error {
 			err = s.add("SET", sets[i])
 		}
 		return err
+	case "EVAL":
+		s.scripts.note(args[min(1, len(args)-1)])
 	}
 	args = cloneWords(args)
 	keys, known, err := s.keys.Keys(nil, args)
@@ -299,9 +304,10 @@ func (s *stream) add(name string, args [][]byte) error {
 		}
 		return err
 	}
-	if name == "EVAL" || name == "EVALSHA" { // whose body another lane or master may have, or none
-		return failure(ExitUnsupported, "the stream has a script and not what it does, which can't be carried over: %s; "+
-			"let it call redis.replicate_commands() first, or set lua-replicate-commands to yes at a source that has that, or leave such keys out with --exclude", brief(args))
+	if name == "EVALSHA" {
+		if command.Args, err = s.scripts.whole(command.Args); err != nil {
+			return err
+		}
 	}
 	if command, err = s.Filter.otherDatabase(command); command == nil || err != nil {
 		return err

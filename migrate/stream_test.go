@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -44,15 +45,30 @@ func TestStreamSetsSeveral(t *testing.T) {
 	}
 }
 
-// TestStreamHasScripts has what a Redis up to 4 sends: a script can only be passed over.
+// TestStreamHasScripts has what a Redis up to 4 sends: the body of a script once, also beside a
+// key that isn't chosen.
 func TestStreamHasScripts(t *testing.T) {
-	for _, form := range []string{"EVAL body 1 %s", "evalsha e0e1f9fabfc9d4800c877a703b823ac0578ff8db 1 %s"} {
+	const body, sha = "return 1", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"
+	for _, first := range [][]string{{"EVAL", body, "1", "b"}, {"SCRIPT", "LOAD", body}, {"eval", body, "1", "b"}} {
 		s := streamOf(&Filter{Exclude: []string{"b"}}, keyAt(3))
-		if err := s.take(words(fmt.Sprintf(form, "a"))); ExitCode(err) != ExitUnsupported || !strings.Contains(err.Error(), "has a script") {
-			t.Errorf("%s: %v", form, err)
+		taken := func(command ...string) error {
+			args := make([][]byte, len(command))
+			for i, word := range command {
+				args[i] = []byte(word)
+			}
+			return s.take(args)
 		}
-		if err := s.take(words(fmt.Sprintf(form, "b"))); err != nil || len(s.group) != 0 {
-			t.Errorf("%s on another key: %v, %v", form, s.group, err)
+		if err := taken("EVALSHA", sha, "1", "a"); ExitCode(err) != ExitUnsupported {
+			t.Errorf("a body that never came: %v", err)
+		}
+		if err := taken("EVALSHA", sha, "1", "b"); err != nil {
+			t.Errorf("of a key that isn't chosen: %v", err)
+		}
+		if err := errors.Join(taken(first...), taken("evalsha", strings.ToUpper(sha), "1", "a", "more")); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.group) != 1 || string(bytes.Join(s.group[0].Args, []byte("|"))) != "EVAL|return 1|1|a|more" {
+			t.Errorf("behind %q the target gets %v", first, s.group)
 		}
 	}
 }
