@@ -382,6 +382,66 @@ func compareRanks(t *testing.T, z *ZSet, random *rand.Rand) {
 	}
 }
 
+// TestRanksWhileOthersLearn asks for members by their ranks while another one, who holds the key's
+// lock shared as well, learns what stands before some of them.
+func TestRanksWhileOthersLearn(t *testing.T) {
+	const members = 1000
+	o := testOptions(t.TempDir(), 1<<20, 1<<20)
+	o.Logger = noErrors{t}.logger()
+	x := newOrderedTest(t, o)
+	countSmall(x.store)
+	for !x.step(func(db DB) { putMany(t, db, "board", members) }) {
+	}
+	read := func(question func(z *ZSet) error) {
+		txn := x.store.NewTxn()
+		defer txn.Reset()
+		txn.Begin(Mode{}, 1, 0)
+		z, err := txn.DB(0).ZSet([]byte("board"))
+		if err == nil {
+			err = question(&z)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	learn := func(from, to float64) {
+		read(func(z *ZSet) error {
+			return z.ByScore(ScoreRange{Min: from, Max: to}, 0, false, func([]byte, float64) bool { return true })
+		})
+	}
+	for end := time.Now().Add(stressTime(t)); time.Now().Before(end) && !t.Failed(); {
+		inside(x.store).ForgetOrder()
+		learn(members/2, members/2+20)
+		learn(members*3/4, members)
+		var running sync.WaitGroup
+		var done atomic.Bool
+		running.Go(func() {
+			learn(0, members/2)
+			done.Store(true)
+		})
+		for range 2 {
+			rank, reverse := x.random.IntN(members), x.random.IntN(2) == 0
+			running.Go(func() {
+				for !done.Load() {
+					read(func(z *ZSet) error { return atRank(t, z, rank, reverse) })
+				}
+			})
+		}
+		running.Wait()
+	}
+}
+
+// atRank looks for a member whose score is its rank from the beginning.
+func atRank(t *testing.T, z *ZSet, rank int, reverse bool) error {
+	want := float64(z.fromStart(rank, reverse))
+	return z.ByRank(rank, 1, reverse, func(member []byte, score float64) bool {
+		if score != want {
+			t.Errorf("%q has rank %d, reverse %v; want the score %v", member, rank, reverse, want)
+		}
+		return true
+	})
+}
+
 // A record that is missing is an error, and isn't counted again and again.
 func TestRanksOfACorruptSet(t *testing.T) {
 	x := newOrderedTest(t, testOptions(t.TempDir(), 1<<20, 1<<20))

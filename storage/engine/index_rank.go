@@ -202,27 +202,12 @@ func (x *Index) at(rank int) (p ordered.Piece, skip int, err error) {
 
 // locate returns the known piece that has the entry of a rank, or a vague one.
 func (x *Index) locate(tree *ordered.Tree, rank int) (p ordered.Piece, skip int, err error) {
-	p = tree.At(rank)
-	if p.Vague == 1 {
-		tree.Resolve(x.entries)
-		p = tree.At(rank)
-	}
-	if p.Vague > 0 {
-		fromEnd := x.entries - 1 - rank
-		switch first, last := tree.VaguePiece(false), tree.VaguePiece(true); {
-		case rank < first.Before:
-		case fromEnd < p.Known-last.Before:
-			rank = p.Known - 1 - fromEnd
-			p = tree.At(rank)
-		default:
-			return first, 0, nil
-		}
-	}
-	if skip = rank - p.Before; skip < 0 || p.Count != ordered.Vague && skip >= p.Count {
+	p, skip = tree.Locate(rank, x.entries)
+	if skip < 0 || p.Count != ordered.Vague && skip >= p.Count {
 		x.recount("a rank is in no piece")
-		return p, 0, fmt.Errorf("%w: collection %d has not the %d elements that it should have", layout.ErrCorrupt, x.id, x.entries)
+		err = fmt.Errorf("%w: collection %d has not the %d elements that it should have", layout.ErrCorrupt, x.id, x.entries)
 	}
-	return p, skip, nil
+	return p, skip, err
 }
 
 // divide cuts small pieces off a large one up to an entry, from the nearer end.

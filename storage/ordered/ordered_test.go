@@ -242,6 +242,9 @@ func checkWalk(t *testing.T, b Block, from int, keys []string, values map[string
 
 func checkRanks(t *testing.T, tree *Tree, keys []string, known, vague int) {
 	t.Helper()
+	if vague != 1 { // which would be resolved
+		checkLocate(t, tree, keys, vague)
+	}
 	if vague > 0 {
 		p := tree.VaguePiece(false)
 		last := tree.VaguePiece(true)
@@ -258,6 +261,22 @@ func checkRanks(t *testing.T, tree *Tree, keys []string, known, vague int) {
 		q := tree.FindRanked([]byte(keys[rank]), false)
 		if rank < p.Before || rank >= p.Before+p.Count || q.Before != p.Before {
 			t.Fatalf("rank %d is in a piece of %d behind %d, its key behind %d", rank, p.Count, p.Before, q.Before)
+		}
+	}
+}
+
+// checkLocate locates ranks: those before the first vague piece and behind the last are known.
+func checkLocate(t *testing.T, tree *Tree, keys []string, vague int) {
+	t.Helper()
+	for rank := 0; rank < len(keys); rank += 1 + len(keys)/50 {
+		want := tree.FindRanked([]byte(keys[rank]), false)
+		begin, _ := slices.BinarySearch(keys, string(want.Lower))
+		skip := rank - begin
+		if want.Count == Vague || want.VagueBefore > 0 && want.VagueBefore < vague {
+			want, skip = tree.VaguePiece(false), 0
+		}
+		if p, n := tree.Locate(rank, len(keys)); n != skip || p.Count != want.Count || !bytes.Equal(p.Lower, want.Lower) {
+			t.Fatalf("rank %d is in the piece of %d from %q on behind %d, want %d, %q and %d", rank, p.Count, p.Lower, n, want.Count, want.Lower, skip)
 		}
 	}
 }

@@ -61,7 +61,7 @@ type Piece struct {
 	Resident     bool  // also of a piece that is known to be empty
 	Count        int   // or Vague
 
-	// What only FindRanked, At and VaguePiece tell.
+	// What only FindRanked, At, Locate and VaguePiece tell.
 	Before      int // entries of the known pieces before it
 	VagueBefore int // vague pieces before it
 	Known       int // entries of all known pieces
@@ -198,9 +198,13 @@ func (t *Tree) FindRanked(key []byte, below bool) Piece {
 
 // At returns the known piece with the entry of a rank among those of all known pieces; the rank is
 // below their sum.
-func (t *Tree) At(rank int) (p Piece) {
+func (t *Tree) At(rank int) Piece {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.at(rank)
+}
+
+func (t *Tree) at(rank int) (p Piece) {
 	p.Known, p.Vague = t.Sums()
 	left := rank
 	for n := t.root; ; {
@@ -225,10 +229,36 @@ func (t *Tree) At(rank int) (p Piece) {
 	}
 }
 
+// Locate returns the known piece with the entry of a rank among so many entries in all, and how
+// many of its entries stand before that. As long as the rank may lie anywhere between the first
+// vague piece and the last, it is the first. All is of one moment: what others learn between two
+// looks moves the ranks among the known entries.
+func (t *Tree) Locate(rank, total int) (p Piece, skip int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.resolve(total)
+	if known, vague := t.Sums(); vague > 0 {
+		first, last := t.vaguePiece(false), t.vaguePiece(true)
+		switch uncounted := total - known; {
+		case rank < first.Before:
+		case rank-uncounted >= last.Before:
+			rank -= uncounted
+		default:
+			return first, 0
+		}
+	}
+	p = t.at(rank)
+	return p, rank - p.Before
+}
+
 // VaguePiece returns the first vague piece, or the last; there is one.
 func (t *Tree) VaguePiece(last bool) Piece {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.vaguePiece(last)
+}
+
+func (t *Tree) vaguePiece(last bool) Piece {
 	return t.seek(func(n *node) int {
 		if last {
 			i := n.len() - 1
@@ -622,6 +652,10 @@ func (t *Tree) limits(leaf *node, i int, key []byte) (p Piece) {
 func (t *Tree) Resolve(total int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.resolve(total)
+}
+
+func (t *Tree) resolve(total int) {
 	known, vague := t.Sums()
 	if vague != 1 || known > total {
 		return
