@@ -52,11 +52,6 @@ func (s *Store) reapFamily(ns *Namespace, family *rocks.Family, end time.Time) e
 		if s.closing() {
 			return errClosing
 		}
-		// Whole files go, snapshots or not. A view that is older than the deletion may still read
-		// what was deleted. (It is asked for behind Next, which has seen the deletion.)
-		if s.oldestView() < s.handedOver() {
-			return nil
-		}
 		deleted, err := layout.DecodeDeleted(it.Key(), it.Value())
 		if err != nil {
 			return err
@@ -65,6 +60,12 @@ func (s *Store) reapFamily(ns *Namespace, family *rocks.Family, end time.Time) e
 			return err
 		} else if used {
 			continue
+		}
+		// Whole files go, snapshots or not. A view that is older than the deletion may still read
+		// what was deleted. (It is asked for behind inUse, which has found that RocksDB has the
+		// deletion: the record that Next has shown may be the one of a staging before it.)
+		if s.oldestView() < s.handedOver() {
+			return nil
 		}
 		// The file system may hold less than RocksDB's memory does: only what is persisted counts.
 		_, persisted, err := s.db().GetPersisted(family, it.Key())
