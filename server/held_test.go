@@ -3,8 +3,10 @@ package server
 import (
 	"context"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"unsafe"
 
@@ -161,6 +163,50 @@ func TestBusyBehindAScriptThatQueued(t *testing.T) {
 		t.Errorf("the other one is answered %s (%v)", reply, err)
 	}
 	eventually(t, "the script is killed", func() bool { return other.do("script", "kill") == "+OK" })
+}
+
+// TestTurnBehindScripts: who waits for a key that scripts never leave has his turn among them, and
+// is answered BUSY when one of them runs for ever.
+func TestTurnBehindScripts(t *testing.T) {
+	r := startServer(t, "busy-reply-threshold", "1000")
+	const script = "for i = 1, 2000000 do end return redis.call('incr', KEYS[1])"
+	waiter := r.dial()
+	waiter.want(":1", "eval", script, "1", "key") // it is known to be long now
+	var ran atomic.Int64
+	var loops sync.WaitGroup
+	for range 3 {
+		c := r.dial()
+		loops.Go(func() {
+			for range 100 {
+				reply, err := c.Do("eval", script, "1", "key")
+				count, is := reply.Integer()
+				switch {
+				case is:
+					ran.Store(count)
+				case err != nil || !strings.HasPrefix(reply.String(), "-BUSY"):
+					t.Errorf("a script is answered %s (%v)", reply, err)
+				default:
+					return
+				}
+			}
+		})
+	}
+	eventually(t, "scripts run", func() bool { return ran.Load() > 3 })
+	for range 10 {
+		before := ran.Load()
+		reply, err := strconv.ParseInt(strings.Trim(waiter.do("get", "key"), `"`), 10, 64)
+		if err != nil || reply-before > 20 {
+			t.Errorf("behind %d scripts GET is answered %d (%v)", before, reply, err)
+		}
+	}
+	other := r.dial()
+	other.Queue("eval", "while true do end", "1", "key")
+	if err := other.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "who waits is answered BUSY", func() bool { return strings.HasPrefix(waiter.do("get", "key"), "-BUSY") })
+	eventually(t, "the script is killed", func() bool { return waiter.do("script", "kill") == "+OK" })
+	loops.Wait()
 }
 
 // TestStopEndsWaitsForLocks: a lock that a client waits for when the server stops is free for

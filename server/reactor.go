@@ -333,11 +333,11 @@ func (r *roster) remove(c *connection) {
 }
 
 // tick looks after what no event tells of: replies that were read meanwhile, clients that are idle,
-// and scripts that have got locks.
+// and scripts that take too long.
 func (r *reactor) tick(now time.Time) {
 	r.arrivals.turn()
 	r.lookAfter(now)
-	r.lookBehind()
+	r.giveUpScripts()
 	if elapsed := r.server.engine.Elapsed(); r.waits.due(elapsed) { // the alarm has failed
 		r.expire(elapsed)
 	}

@@ -117,12 +117,11 @@ func (r *reactor) tryAgain(waiting []*connection) {
 	}
 }
 
-// lookBehind has those try again who wait for a lock that a script, which stood in front of the
-// reactor, has got meanwhile: they find it, and wait no longer than for a script. The lock stays
-// asked for.
-func (r *reactor) lookBehind() {
+// giveUpScripts has those try again who wait for a script that takes too long: they are answered
+// BUSY. The reactor keeps its place in the queue.
+func (r *reactor) giveUpScripts() {
 	for key, waiting := range r.waits.shared {
-		if key.cause == execute.ForLock && len(waiting) > 0 && r.server.engine.HeldByScript(key.stripe) {
+		if len(waiting) > 0 && r.server.engine.Overdue(key.cause, key.stripe) {
 			r.waits.shared[key] = nil
 			r.tryAgain(waiting)
 		}

@@ -26,7 +26,6 @@ type longWork struct {
 type longRequest struct {
 	began    time.Duration // with its locks, as Engine.Elapsed tells the time; 0: it waits for them
 	function bool          // that is what it runs
-	ended    map[*Blocked]struct{}
 }
 
 // scriptWorkers is how many requests with scripts workers run at the same time. They have workers
@@ -231,23 +230,18 @@ func (l *longWork) await(e *Engine, r *longRequest) bool {
 
 func (l *longWork) leave(b *Batch) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if b.long.excludes {
 		l.closing--
 	}
-	var waiting map[*Blocked]struct{}
-	if r := b.long.entered; r != nil {
-		waiting, r.ended = r.ended, nil
-		if l.whole == r {
-			l.whole = nil
-		} else {
-			delete(l.running, b.locks.owner)
-		}
+	switch r := b.long.entered; {
+	case r == nil:
+	case l.whole == r:
+		l.whole = nil
+	default:
+		delete(l.running, b.locks.owner)
 	}
 	l.changed.Broadcast()
-	l.mu.Unlock()
-	for blocked := range waiting {
-		blocked.End(nil)
-	}
 }
 
 // busyThreshold is how long a script may hold up others; 0: as long as it likes.
@@ -264,7 +258,7 @@ func (e *Engine) behind(w Wait) (script *longRequest, since time.Duration) {
 	switch {
 	case w.Cause == ForGate:
 		script = l.whole
-	case len(l.running) > 0:
+	case w.Cause == ForLock && len(l.running) > 0:
 		script = l.running[e.Locks.Holder(w.Stripe)]
 	}
 	if script != nil {
@@ -273,62 +267,21 @@ func (e *Engine) behind(w Wait) (script *longRequest, since time.Duration) {
 	return script, since
 }
 
-// HeldByScript reports whether a script has got a lock, and who waits for it may be answered BUSY.
-func (e *Engine) HeldByScript(stripe uint32) bool {
-	if e.busyThreshold() == 0 {
-		return false
-	}
-	script, _ := e.behind(Wait{Cause: ForLock, Stripe: stripe})
-	return script != nil
+// Overdue reports whether a wait is for a script that holds up others for too long: who waits is
+// answered BUSY when he tries again.
+func (e *Engine) Overdue(cause Cause, stripe uint32) bool {
+	_, refusal := e.patience(Wait{Cause: cause, Stripe: stripe})
+	return refusal != nil
 }
 
 // waitOut is the outcome of a request that has to wait for a lock or the gate. Who waits for a
-// script is answered BUSY when that takes too long.
+// script waits in the same queue as for others, so those who come later can't pass him, and is
+// answered BUSY when the script takes too long.
 func (b *Batch) waitOut(c *Invocation, w Wait) Outcome {
-	e, s, r := b.engine, c.Session, c.Request
-	threshold := e.busyThreshold()
-	if b.budget == 0 || b.repeat.applying || threshold == 0 {
-		return s.waits(w)
-	}
-	script, since := e.behind(w)
-	if script == nil {
-		return s.waits(w)
-	}
-	deadline := since + threshold
-	if e.Elapsed() >= deadline {
-		return b.turnDown(s, r, script.busy())
-	}
-	if !c.Settled() {
-		return Separate
-	}
-	outcome := b.refuseAt(s, r, deadline, script.busy())
-	blocked := s.wait.Blocked
-	blocked.Cancel = func() { e.long.forget(script, blocked) }
-	e.long.register(script, blocked)
-	return outcome
-}
-
-// register has a client's wait end when a script ends.
-func (l *longWork) register(script *longRequest, blocked *Blocked) {
-	l.mu.Lock()
-	running := l.whole == script
-	for _, r := range l.running {
-		running = running || r == script
-	}
-	if running {
-		if script.ended == nil {
-			script.ended = map[*Blocked]struct{}{}
+	if b.budget > 0 && !b.repeat.applying {
+		if _, refusal := b.engine.patience(w); refusal != nil {
+			return b.turnDown(c.Session, c.Request, refusal)
 		}
-		script.ended[blocked] = struct{}{}
 	}
-	l.mu.Unlock()
-	if !running {
-		blocked.End(nil)
-	}
-}
-
-func (l *longWork) forget(script *longRequest, blocked *Blocked) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(script.ended, blocked)
+	return c.Session.waits(w)
 }
