@@ -103,9 +103,9 @@ func (s *Stream) SaveGroups(names ...keyevent.Name) error {
 	return s.saveAs(keyevent.Unseen, names)
 }
 
-// SaveGroupGone is SaveGroups when a group is gone, for which clients may wait.
-func (s *Stream) SaveGroupGone(names ...keyevent.Name) error {
-	return s.saveAs(keyevent.GroupGone, names)
+// SaveAwaited is SaveGroups for what those are told of who wait for a group's entries.
+func (s *Stream) SaveAwaited(names ...keyevent.Name) error {
+	return s.saveAs(keyevent.Awaited, names)
 }
 
 func (s *Stream) saveAs(change keyevent.Name, names []keyevent.Name) error {

@@ -10,8 +10,9 @@ const (
 	// Unseen is for a change of what groups of a stream know, or of how a HyperLogLog is kept. As
 	// in Redis, it is none for who watches the key, or has it in a cache.
 	Unseen
-	// GroupGone is Unseen for the end of a group, which ends the waiting for its entries.
-	GroupGone
+	// Awaited is Unseen for what those are told of who wait for a group's entries: its end, and
+	// what has been pending for longer at once (XCLAIM's IDLE).
+	Awaited
 	// Removed: the key is gone; nobody is told of it by this name.
 	Removed
 	// Expired: the key was removed since its time had come.
@@ -174,12 +175,12 @@ var names = [...]name{
 // String is the name as it is told.
 func (n Name) String() string { return names[n].text }
 
-// Class is the class of events that are told by the name; Changed, Unseen, GroupGone and Removed
+// Class is the class of events that are told by the name; Changed, Unseen, Awaited and Removed
 // are of none.
 func (n Name) Class() Classes { return names[n].class }
 
 // IsSeen reports whether it is an event for who watches the key, or has it in a cache.
-func (n Name) IsSeen() bool { return n != Unseen && n != GroupGone }
+func (n Name) IsSeen() bool { return n != Unseen && n != Awaited }
 
 // Stores reports whether it is the event of a result that takes the place of a key.
 func (n Name) Stores() bool { return names[n].stores }

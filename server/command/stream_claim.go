@@ -15,6 +15,7 @@ import (
 type idleClaim struct {
 	least    int64 // ms for which an entry has been pending
 	earliest int64 // when one was delivered (Unix ms) that hasn't been pending for as long yet, and was so first; 0: there is none
+	expected int64 // earliest, when the client began to wait; if there was none, that time
 	gone     bool  // some were passed over that the stream has no longer
 }
 
@@ -29,21 +30,26 @@ func parseIdleClaim(word []byte) (*idleClaim, error) {
 	return &idleClaim{least: least}, nil
 }
 
-// wait is for how long nothing can be claimed. What is delivered from now on can't be sooner than
-// what is asked for. Entries that are gone stay pending, and are gone over each time, so that isn't
-// often.
+// wait is for how long nothing can be claimed, unless something is soon. What is delivered from now
+// on can't be sooner than what is asked for. Entries that are gone stay pending, and are gone over
+// each time, so that isn't often.
 func (i *idleClaim) wait(nowMs int64) time.Duration {
 	const longest = int64(time.Hour / time.Millisecond)
 	shortest := int64(10)
 	if i.gone {
 		shortest = 1000
 	}
-	ms := i.least
-	if i.earliest != 0 {
-		ms = min(ms, i.least-(nowMs-i.earliest))
+	if i.earliest == 0 {
+		i.earliest = nowMs
 	}
+	i.expected = i.earliest
+	ms := min(i.least, i.least-(nowMs-i.earliest))
 	return time.Duration(min(max(ms, shortest), longest)) * time.Millisecond
 }
+
+// soon reports whether something can be claimed before the client has waited: XCLAIM has set back
+// the time of its delivery.
+func (i *idleClaim) soon() bool { return i != nil && i.earliest < i.expected }
 
 // How many entries are added to an index: by a command in passing, in one commit of a worker, and
 // by a command inside of another one, which can't be interrupted. Of more than these, the last

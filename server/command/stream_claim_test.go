@@ -183,27 +183,75 @@ func TestWaitingBesideWhatIsGone(t *testing.T) {
 	c.deliverMany(2, "a")
 	c.Do("XCLAIM", "s", "g", "a", "0", "1", "2", "IDLE", "5000000", "JUSTID")
 	c.Do("XDEL", "s", "1")
-	request := words("XREADGROUP", "GROUP", "g", "b", "BLOCK", "0", "CLAIM", "1000000", "STREAMS", "s", ">")
+	request := strings.Fields("XREADGROUP GROUP g b BLOCK 0 CLAIM 1000000 STREAMS s >")
 	if reply := c.Do("XREADGROUP", "GROUP", "g", "b", "CLAIM", "1000000", "STREAMS", "s", ">"); !strings.Contains(reply, "2-0") {
 		t.Fatalf("what is there wasn't claimed: %q", reply)
 	}
-	c.Batch.Tick()
 	before := engine.After(0)
-	read := c.Batch.Read(c.Session, request)
-	outcome := c.Batch.Execute(c.Session, read)
-	for outcome == execute.Separate {
-		if err := c.Batch.Commit(); err != nil {
-			t.Fatal(err)
-		}
-		c.Batch.Clear()
-		outcome = c.Batch.Execute(c.Session, read)
-	}
-	blocked := c.Session.Wait().Blocked
-	if outcome != execute.Waiting || blocked == nil {
-		t.Fatalf("outcome %d: the client doesn't wait", outcome)
-	}
+	_, blocked := c.beginToWait(request...)
 	if again := blocked.Until() - before; again < 900*time.Millisecond {
 		t.Errorf("it is looked for again after %v", again)
 	}
 	blocked.Abandon()
+}
+
+// beginToWait has a client wait for others.
+func (c *testClient) beginToWait(request ...string) (*execute.Request, *execute.Blocked) {
+	c.T.Helper()
+	c.Batch.Tick()
+	read := c.Batch.Read(c.Session, words(request...))
+	outcome := c.Batch.Execute(c.Session, read)
+	for outcome == execute.Separate {
+		c.commit()
+		outcome = c.Batch.Execute(c.Session, read)
+	}
+	c.commit()
+	if outcome == execute.Waiting && c.Session.Wait().Cause == execute.ForWorker {
+		outcome = c.Engine.Work(c.Session, read)
+	}
+	blocked := c.Session.Wait().Blocked
+	if outcome != execute.Waiting || blocked == nil {
+		c.T.Fatalf("outcome %d: the client doesn't wait", outcome)
+	}
+	return read, blocked
+}
+
+func (c *testClient) commit() {
+	c.T.Helper()
+	if err := c.Batch.Commit(); err != nil {
+		c.T.Fatal(err)
+	}
+	c.Batch.Clear()
+}
+
+// TestWaitingForWhatIsSetBack: XCLAIM may set back the time of a delivery. Who waits for what has
+// been pending for long is given it, or waits for less long.
+func TestWaitingForWhatIsSetBack(t *testing.T) {
+	for _, one := range []struct {
+		claim string
+		again bool // the request runs again
+		reply string
+	}{
+		{claim: "XCLAIM s g d 0 1"},
+		{claim: "XCLAIM s g d 0 1 IDLE 4000000 JUSTID", reply: "1-0"},
+		{claim: "XCLAIM s g d 0 1 TIME 1 JUSTID", reply: "1-0"},
+		{claim: "XCLAIM s g d 0 1 IDLE 3000000", again: true},
+	} {
+		engine, _ := newTestEngine(t)
+		waiter, other := newTestClient(t, engine), newTestClient(t, engine)
+		waiter.deliverMany(2, "a")
+		request, blocked := waiter.beginToWait(strings.Fields("XREADGROUP GROUP g w BLOCK 0 CLAIM 3600000 STREAMS s >")...)
+		other.Do(strings.Fields(one.claim)...)
+		if want := one.again || one.reply != ""; blocked.Ended() != want {
+			t.Fatalf("%s: the client waits no more: %t, want %t", one.claim, !want, want)
+		}
+		waiter.Session.Reply.Reset()
+		switch answered := blocked.Ended() && waiter.Batch.Answered(waiter.Session, request, blocked); {
+		case answered != (one.reply != ""):
+			t.Errorf("%s: the client is answered: %t", one.claim, answered)
+		case !strings.Contains(string(waiter.Session.Reply.Bytes()), one.reply):
+			t.Errorf("%s: the client is answered %q", one.claim, waiter.Session.Reply.Bytes())
+		}
+		blocked.Abandon()
+	}
 }

@@ -197,7 +197,7 @@ func cmdXGroupDestroy(c *Invocation) error {
 	if err := g.Destroy(); err != nil {
 		return err
 	}
-	return s.SaveGroupGone(keyevent.XGroupDestroy)
+	return s.SaveAwaited(keyevent.XGroupDestroy)
 }
 
 func cmdXGroupCreateConsumer(c *Invocation) error {
@@ -503,10 +503,17 @@ func (o *claiming) finish(c *Invocation) error {
 		}
 	}
 	c.NoEffect()
-	if o.created {
-		return saveGroup(o.stream, o.group, keyevent.XGroupCreateConsumer)
+	if err := o.group.Save(); err != nil {
+		return err
 	}
-	return saveGroup(o.stream, o.group)
+	save := o.stream.SaveGroups
+	if o.claimed > 0 && o.deliveredMs < c.Now {
+		save = o.stream.SaveAwaited
+	}
+	if o.created {
+		return save(keyevent.XGroupCreateConsumer)
+	}
+	return save()
 }
 
 func cmdXClaim(c *Invocation) error {

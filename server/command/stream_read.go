@@ -167,7 +167,13 @@ func (r *streamReading) wait(c *Invocation) error {
 		blocked.Again = c.Engine.After(r.claims.wait(c.Now))
 	}
 	return c.BlockForKeys(blocked, execute.WaitForKeys{Type: layout.Stream, Keys: r.keys, Gone: r.group != nil,
-		Serve: func(c *Invocation, key []byte) (bool, error) { return waiting.serveBlocked(c, key) }})
+		Serve: func(c *Invocation, key []byte) (bool, error) {
+			served, err := waiting.serveBlocked(c, key)
+			if !served && err == nil && waiting.claims.soon() {
+				blocked.End(nil) // it is to wait anew, for less long
+			}
+			return served, err
+		}})
 }
 
 // serveBlocked replies what has come to a stream that the client waits for.

@@ -161,14 +161,15 @@ func (q *blockedOnKeys) changed(ready []watchedKey, events *storage.KeyEvents, f
 	return ready
 }
 
-// heeds reports whether an event may end somebody's wait. That a key, or a group, is gone only
-// matters to who wants to be told. What groups know changes with each XACK and XREADGROUP, and
-// gives nobody anything: to go over all who wait would take as long as there are many.
+// heeds reports whether an event may end somebody's wait. That a key is gone, or what groups are
+// awaited for, only matters to who wants to be told. What else groups know changes with each XACK
+// and XREADGROUP, and gives nobody anything: to go over all who wait would take as long as there
+// are many.
 func (q *queue) heeds(name keyevent.Name) bool {
 	switch name {
 	case keyevent.Unseen:
 		return false
-	case keyevent.GroupGone, keyevent.Removed, keyevent.Expired:
+	case keyevent.Awaited, keyevent.Removed, keyevent.Expired:
 		return q.gone > 0
 	}
 	return true

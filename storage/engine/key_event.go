@@ -20,7 +20,7 @@ type EventName = keyevent.Name
 // savepoint.
 //
 // A transaction has two lists of them. Its changes are always there: each change of a key once,
-// Changed, Unseen, GroupGone, Removed or Expired. Its notifications are what commands say of them
+// Changed, Unseen, Awaited, Removed or Expired. Its notifications are what commands say of them
 // by name, several for some changes and also of keys that weren't there; they are collected when
 // somebody wants to be told.
 //
