@@ -131,6 +131,7 @@ func (b *Batch) Execute(s *Session, r *Request) Outcome {
 		return outcome
 	}
 	s.answered(r)
+	reply.from = min(reply.from, s.Reply.Mark()) // see Unsay
 	reply.to, reply.wrote = b.finishReply(s, reply.from), b.running.wrote
 	b.members.remember(s, r, reply)
 	b.reader.recycle(r)

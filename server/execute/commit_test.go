@@ -85,6 +85,23 @@ func TestACommitInDoubtBeforeAWebRequest(t *testing.T) {
 	}
 }
 
+// A line of HTTP takes back the replies in front of it, also when it has none itself.
+func TestAWebRequestWithoutReply(t *testing.T) {
+	e, _ := newTestEngine(t)
+	for _, mode := range []string{"ON", "OFF", "SKIP"} {
+		b, client := e.NewBatch(0), e.NewClient(Nowhere{})
+		for _, request := range []string{"ECHO hello", "CLIENT REPLY " + mode, "POST / HTTP/1.1"} {
+			executesOn(t, b)(client, strings.Split(request, " ")...)
+		}
+		if err := b.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if reply := string(client.Reply.Bytes()); reply != "" || !client.Closing() {
+			t.Errorf("behind CLIENT REPLY %s the client got %q", mode, reply)
+		}
+	}
+}
+
 // A worker's command, too, stands: the session is as the command has left it.
 func TestAWorkersCommitInDoubtStands(t *testing.T) {
 	e, log := newTestEngine(t)
