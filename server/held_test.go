@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 	"unsafe"
 
 	"kedis/internal/psync"
@@ -140,23 +141,16 @@ func (r *running) heldReplies() (count int) {
 func TestBusyBehindAScriptThatQueued(t *testing.T) {
 	r := startServer(t, "busy-reply-threshold", "1")
 	const worker = 3
-	stripe := r.engine.Store.Stripe(0, []byte("key"))
+	stripe := r.stripe("key")
 	script, waiter, other := r.dial(), r.dial(), r.dial()
-	begin := func(c *client, words ...string) {
-		t.Helper()
-		c.Queue(words...)
-		if err := c.Flush(); err != nil {
-			t.Fatal(err)
-		}
-	}
 	if r.engine.Locks.TryExclusive(stripe, worker) != lock.Acquired {
 		t.Fatal("somebody holds the lock")
 	}
 	alone := r.engine.Locks.Peek(stripe)
 	long := strings.Repeat(" ", 40<<10) // a worker compiles it, and runs it at once
-	begin(script, "eval", "while true do end"+long, "1", "key")
+	script.begin("eval", "while true do end"+long, "1", "key")
 	eventually(t, "the script queues for the lock", func() bool { return r.engine.Locks.Peek(stripe) != alone })
-	begin(waiter, "set", "key", "value")
+	waiter.begin("set", "key", "value")
 	eventually(t, "another one waits behind it", func() bool { return r.sharedWaits() == 1 })
 	r.engine.Locks.ReleaseExclusive(stripe, worker)
 	if reply, err := waiter.Read(); err != nil || !strings.HasPrefix(reply.String(), "-BUSY") {
@@ -200,13 +194,67 @@ func TestTurnBehindScripts(t *testing.T) {
 		}
 	}
 	other := r.dial()
-	other.Queue("eval", "while true do end", "1", "key")
-	if err := other.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	other.begin("eval", "while true do end", "1", "key")
 	eventually(t, "who waits is answered BUSY", func() bool { return strings.HasPrefix(waiter.do("get", "key"), "-BUSY") })
 	eventually(t, "the script is killed", func() bool { return waiter.do("script", "kill") == "+OK" })
 	loops.Wait()
+}
+
+// TestScriptThatGaveItsLocksBack: a script that waits for a key which it didn't declare holds up
+// nobody, however long ago it has begun. It keeps the key that it declared if that is first in the
+// order of locks.
+func TestScriptThatGaveItsLocksBack(t *testing.T) {
+	const worker, threshold = 3, 500 * time.Millisecond
+	behindScript := func(t *testing.T, keeps bool) {
+		r := startServer(t, "busy-reply-threshold", strconv.FormatInt(threshold.Milliseconds(), 10))
+		declared, further := "a", "b"
+		if first := r.stripe(declared) < r.stripe(further); first != keeps {
+			declared, further = further, declared
+		}
+		stripe := r.stripe(further)
+		if r.engine.Locks.TryExclusive(stripe, worker) != lock.Acquired {
+			t.Fatal("somebody holds the lock")
+		}
+		alone := r.engine.Locks.Peek(stripe)
+		script, reader, whole := r.dial(), r.dial(), r.dial()
+		long := strings.Repeat(" ", 40<<10) // a worker compiles it, and runs it at once
+		script.begin("eval", "return redis.call('incr', ARGV[1])"+long, "1", declared, further)
+		eventually(t, "the script waits", func() bool { return r.engine.Locks.Peek(stripe) != alone })
+		time.Sleep(threshold)
+		whole.begin("flushall")
+		reader.begin("get", declared)
+		if !keeps {
+			reader.wantNext("nil")
+		}
+		time.Sleep(tickInterval)
+		r.engine.Locks.ReleaseExclusive(stripe, worker)
+		if keeps {
+			reader.wantNext("nil")
+		}
+		script.wantNext(":1")
+		whole.wantNext("+OK")
+	}
+	t.Run("it keeps a key", func(t *testing.T) { behindScript(t, true) })
+	t.Run("it keeps none", func(t *testing.T) { behindScript(t, false) })
+}
+
+func (r *running) stripe(key string) uint32 { return r.engine.Store.Stripe(0, []byte(key)) }
+
+// begin sends a request.
+func (c *client) begin(words ...string) {
+	c.t.Helper()
+	c.Queue(words...)
+	if err := c.Flush(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// wantNext expects the reply to the request that was sent first.
+func (c *client) wantNext(want string) {
+	c.t.Helper()
+	if reply, err := c.Read(); err != nil || reply.String() != want {
+		c.t.Errorf("%s (%v), want %s", reply, err, want)
+	}
 }
 
 // TestStopEndsWaitsForLocks: a lock that a client waits for when the server stops is free for
@@ -214,7 +262,7 @@ func TestTurnBehindScripts(t *testing.T) {
 func TestStopEndsWaitsForLocks(t *testing.T) {
 	r := startServer(t)
 	const worker, another = 3, 4
-	stripe := r.engine.Store.Stripe(0, []byte("key"))
+	stripe := r.stripe("key")
 	if r.engine.Locks.TryExclusive(stripe, worker) != lock.Acquired {
 		t.Fatal("somebody holds the lock")
 	}

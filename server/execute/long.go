@@ -112,15 +112,19 @@ func (b *Batch) newLong() *longRequest {
 	return &longRequest{function: b.plan.Functions}
 }
 
-// begin notes that a batch's request, if it is one of longWork, has its locks. It may have had some
-// before, and given them back.
-func (l *longWork) begin(b *Batch) {
+// begin notes that a batch's request, if it is one of longWork, has its locks.
+func (l *longWork) begin(b *Batch) { l.setBegan(b, b.engine.Elapsed()) }
+
+// pause notes that it has given them back, and is to have them anew.
+func (l *longWork) pause(b *Batch) { l.setBegan(b, 0) }
+
+func (l *longWork) setBegan(b *Batch, at time.Duration) {
 	if b.long.entered == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b.long.entered.began = b.engine.Elapsed()
+	b.long.entered.began = at
 }
 
 // since is when a request has begun to hold up others. One that waits for its locks does so now at

@@ -279,6 +279,7 @@ func (b *Batch) work(s *Session, r *Request) Outcome {
 		if outcome == Done {
 			break
 		}
+		b.engine.long.pause(b)
 		b.giveUp()
 		b.releaseView()
 		if outcome == Waiting && s.wait.Blocked != nil {
