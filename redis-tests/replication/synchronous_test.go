@@ -204,6 +204,37 @@ func TestUnknownOutcome(t *testing.T) {
 	expect(t, c, "+OK", "SET", "a", "4")
 }
 
+// TestOwnNumberBehindAWrite: a write waits for the number of replicas that its client had asked for
+// by then, whatever the client asks for behind it in the same packet.
+func TestOwnNumberBehindAWrite(t *testing.T) {
+	primary, replica := synchronized(t, launch.MustUnderTest(t))
+	do(t, primary.MustDial(t), "CONFIG", "SET", "synchronous-replicas", "0")
+	thaw := frozen(t, replica)
+	waiting := map[*resp.Connection][]string{}
+	for behind, replies := range map[string][]string{
+		"CLIENT REPLICAS DEFAULT":            {"+OK"},
+		"CLIENT REPLICAS 0":                  {"+OK"},
+		"RESET":                              {"+RESET"},
+		"MULTI\r\nCLIENT REPLICAS 0\r\nEXEC": {"+OK", "+QUEUED", "[+OK]"},
+	} {
+		c := primary.MustDial(t)
+		expect(t, c, "+OK", "CLIENT", "REPLICAS", "1")
+		c.QueueRaw([]byte("SET a 1\r\n" + behind + "\r\n"))
+		if err := c.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		waiting[c] = append([]string{"+OK"}, replies...)
+	}
+	silent(t, slices.Collect(maps.Keys(waiting))...)
+	thaw()
+	for c, replies := range waiting {
+		for _, want := range replies {
+			answers(t, c, want)
+		}
+		expect(t, c, "+OK", "SET", "a", "2")
+	}
+}
+
 // TestSlowReplica: a replica that is stopped most of the time is waited for.
 func TestSlowReplica(t *testing.T) {
 	primary, replica := synchronized(t, launch.MustUnderTest(t))

@@ -607,14 +607,16 @@ func cmdClientNoEvict(c *Invocation) error {
 
 // cmdClientReplicas sets synchronous-replicas for the connection.
 func cmdClientReplicas(c *Invocation) error {
+	replicas := execute.ConfiguredReplicas
 	if word := c.Args[2]; !equalFold(word, "default") {
 		n, ok := number.ParseInt(word)
 		if !ok || n < 0 || n > mostSynchronousReplicas {
 			return Error("ERR the number of replicas is not from 0 to 1000, nor DEFAULT")
 		}
-		c.Engine.WaitForReplicas(c.Session, int(n))
-	} else {
-		c.Engine.WaitForReplicas(c.Session, execute.ConfiguredReplicas)
+		replicas = int(n)
+	}
+	if err := c.WaitForReplicas(replicas); err != nil {
+		return err
 	}
 	c.Reply.OK()
 	return nil

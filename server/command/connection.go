@@ -231,6 +231,9 @@ func cmdQuit(c *Invocation) error {
 
 func cmdReset(c *Invocation) error {
 	s := c.Session
+	if err := c.WaitForReplicas(execute.ConfiguredReplicas); err != nil {
+		return err
+	}
 	s.EndTransaction()
 	c.Engine.Watches.Forget(s)
 	c.Engine.Observer.Forget(s)
@@ -242,7 +245,6 @@ func cmdReset(c *Invocation) error {
 	s.SetName("")
 	s.NoEvict.Store(false)
 	s.NoTouch.Store(false)
-	c.Engine.WaitForReplicas(s, execute.ConfiguredReplicas)
 	c.Engine.SignOut(s)
 	s.SetReplyMode(execute.ReplyOn)
 	c.Reply.SimpleString("RESET")

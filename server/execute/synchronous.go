@@ -112,8 +112,21 @@ func (y *synchronous) raise(position int64) {
 const ConfiguredReplicas = -1
 
 // WaitForReplicas has the session's replies wait for a number of replicas of its own, or for
-// ConfiguredReplicas.
-func (e *Engine) WaitForReplicas(s *Session, replicas int) {
+// ConfiguredReplicas. Those to the requests before have to leave first, by the number of then: an
+// error is to be returned, and the request runs again behind them. A request inside of another one
+// runs on a worker, which begins when they have left.
+func (c *Invocation) WaitForReplicas(replicas int) error {
+	if c.Session.replicas == replicas {
+		return nil
+	}
+	if !c.Nested() && !c.Settled() {
+		return c.Settle()
+	}
+	c.Engine.setReplicas(c.Session, replicas)
+	return nil
+}
+
+func (e *Engine) setReplicas(s *Session, replicas int) {
 	s.replicas = replicas
 	y := &e.Synchronous
 	y.mu.Lock()
@@ -129,7 +142,7 @@ func (e *Engine) WaitForReplicas(s *Session, replicas int) {
 // forgetReplicas is WaitForReplicas for a session that ends.
 func (e *Engine) forgetReplicas(s *Session) {
 	if s.replicas > 0 {
-		e.WaitForReplicas(s, ConfiguredReplicas)
+		e.setReplicas(s, ConfiguredReplicas)
 	}
 }
 
