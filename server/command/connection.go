@@ -246,7 +246,9 @@ func cmdReset(c *Invocation) error {
 	s.NoEvict.Store(false)
 	s.NoTouch.Store(false)
 	c.Engine.SignOut(s)
-	s.SetReplyMode(execute.ReplyOn)
+	if s.ReplyMode != execute.ReplySkip { // as in Redis: behind SKIP its own reply is left out, too
+		s.SetReplyMode(execute.ReplyOn)
+	}
 	c.Reply.SimpleString("RESET")
 	return nil
 }
