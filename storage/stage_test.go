@@ -310,6 +310,34 @@ func TestMoveIsStaged(t *testing.T) {
 	}
 }
 
+// TestGrowthCountsStagedElements: a database grows by as much, staged or not, but for the record
+// that says that nothing refers to the elements.
+func TestGrowthCountsStagedElements(t *testing.T) {
+	s := openWithHash(t, tinyOptions(t))
+	txn := s.NewTxn()
+	defer txn.Reset()
+	txn.Begin(Mode{Writing: true}, 1000, 0)
+	var before Savepoint
+	txn.Mark(&before)
+	k := stageHash(t, txn, "h", "copy")
+	keys, staged := txn.Grown(&before, 0)
+	txn.Rollback(&before)
+	if keys, bytes := txn.Grown(&before, 0); keys != 0 || bytes != 0 {
+		t.Errorf("what is taken back is counted: %d keys, %d bytes", keys, bytes)
+	}
+	inside(s).StageFrom(1 << 20)
+	h, err := txn.DB(0).Lookup([]byte("h"))
+	must(t, err)
+	must(t, txn.DB(0).CopyTo(h, txn.DB(0), []byte("copy"), Key{}))
+	_, whole := txn.Grown(&before, 0)
+	if want := whole + int64(len(layout.AppendDeletedKey(nil, k.ID))); keys != 1 || staged != want {
+		t.Errorf("staged it is %d keys and %d bytes, want 1 and %d", keys, staged, want)
+	}
+	if keys, bytes := txn.Grown(&before, 1); keys != 0 || bytes != 0 {
+		t.Errorf("another database has grown by %d keys and %d bytes", keys, bytes)
+	}
+}
+
 // TestReactorsDoNotStage: a command with a budget is going to be run again.
 func TestReactorsDoNotStage(t *testing.T) {
 	s := openWithHash(t, tinyOptions(t))

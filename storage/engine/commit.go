@@ -175,9 +175,9 @@ func (s *Store) publish(t *Txn) {
 	t.journal.publish(now.active)
 	s.commit.moved.publish(t.changes.moved)
 	s.noteBrief(t.changes.abandoned)
-	if len(t.staging.ids) > 0 {
-		s.ids.staged.commit(t.staging.ids, now.active)
-		t.staging.ids = t.staging.ids[:0]
+	if len(t.staging.collections) > 0 {
+		s.ids.staged.commit(t.staging.collections, now.active)
+		t.staging.collections = t.staging.collections[:0]
 	}
 	for _, d := range t.changes.deltas {
 		d.namespace.keys.Add(int64(d.keys))

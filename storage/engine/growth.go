@@ -3,7 +3,8 @@ package engine
 import "fmt"
 
 // Grown returns how many keys a database has gained since a savepoint, and how many bytes of
-// records were written to it.
+// records were written to it, staged ones included. A commit since then has taken away what was
+// before.
 func (t *Txn) Grown(s *Savepoint, database int) (keys, bytes int64) {
 	ns := t.Namespace(database)
 	for _, change := range t.changes.deltas[min(s.changes.deltas, len(t.changes.deltas)):] {
@@ -11,13 +12,22 @@ func (t *Txn) Grown(s *Savepoint, database int) (keys, bytes int64) {
 			keys += int64(change.keys)
 		}
 	}
-	entries := t.journal.entries
-	for i := min(s.entries, len(entries)); i < len(entries); i++ {
-		if entries[i].space == ns.Number {
-			bytes += int64(entries[i].keyLength) + int64(max(entries[i].length, 0))
+	for _, staged := range t.staging.collections[min(s.staged, len(t.staging.collections)):] {
+		if staged.space == ns.Number {
+			bytes += staged.bytes
 		}
 	}
-	return keys, bytes
+	return keys, bytes + bytesOf(t.journal.entries[min(s.entries, len(t.journal.entries)):], ns)
+}
+
+// bytesOf is the bytes of those records that are a namespace's.
+func bytesOf(entries []change, ns *Namespace) (bytes int64) {
+	for i := range entries {
+		if c := &entries[i]; c.space == ns.Number {
+			bytes += int64(c.keyLength) + int64(max(c.length, 0))
+		}
+	}
+	return bytes
 }
 
 // DatabaseBytes returns what a database takes in RocksDB's files and memory, and the number of its

@@ -151,7 +151,7 @@ func (i InspectTxn) Trees() []*ordered.Tree { return i.order.used }
 func (i InspectTxn) JournalBytes() (copied, all int) { return len(i.journal.buffer), i.journal.size() }
 
 // StagedCollections is how many collections the transaction has staged.
-func (i InspectTxn) StagedCollections() int { return len(i.staging.ids) }
+func (i InspectTxn) StagedCollections() int { return len(i.staging.collections) }
 
 // ReadsView reports whether the transaction reads from a view.
 func (i InspectTxn) ReadsView() bool { return i.view != nil }

@@ -21,6 +21,7 @@ type Elements struct {
 
 	entries, buffer int // where the journal stood when the piece began
 	staged          bool
+	place           int // among those that the transaction has staged
 	key             []byte
 }
 
@@ -73,11 +74,12 @@ func (e *Elements) stage() error {
 		if _, err := t.store.familyOf(e.space); err != nil {
 			return err
 		}
-		e.staged = true
-		t.staging.ids = append(t.staging.ids, e.id)
+		e.staged, e.place = true, len(t.staging.collections)
+		t.staging.collections = append(t.staging.collections, stagedCollection{id: e.id, space: e.space.Number})
 	}
 	j := &t.journal
 	from := j.made.lastRun(e.id, len(j.entries))
+	t.staging.collections[e.place].bytes += bytesOf(j.entries[from:], e.space)
 	e.publish(j.entries[from:])
 	j.rewind(from)
 	e.entries, e.buffer = len(j.entries), j.size()
@@ -210,22 +212,22 @@ func (s *staged) has(id uint64) bool {
 	return has
 }
 
-// commit says that what refers to some ids stands in a generation. The caller holds the commit
-// lock.
-func (s *staged) commit(ids []uint64, g *generation.Generation) {
+// commit says that what refers to some collections stands in a generation. The caller holds the
+// commit lock.
+func (s *staged) commit(collections []stagedCollection, g *generation.Generation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, id := range ids {
-		s.ids[id] = stagedElements{last: g, ended: true}
+	for _, c := range collections {
+		s.ids[c.id] = stagedElements{last: g, ended: true}
 	}
 }
 
-// giveUp leaves ids that were not committed to the reaper.
-func (s *staged) giveUp(ids []uint64) {
+// giveUp leaves collections that were not committed to the reaper.
+func (s *staged) giveUp(collections []stagedCollection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, id := range ids {
-		s.update(id, stagedElements{last: s.ids[id].last, ended: true})
+	for _, c := range collections {
+		s.update(c.id, stagedElements{last: s.ids[c.id].last, ended: true})
 	}
 }
 

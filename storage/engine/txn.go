@@ -46,9 +46,16 @@ type running struct {
 
 // staging is what a transaction writes ahead of its commit.
 type staging struct {
-	ids     []uint64     // collections whose elements stand in generations, or RocksDB
-	spill   func() error // when not nil, empties a large journal while a command runs
-	spilled int          // records that it took
+	collections []stagedCollection
+	spill       func() error // when not nil, empties a large journal while a command runs
+	spilled     int          // records that it took
+}
+
+// stagedCollection is one whose elements stand in generations, or RocksDB.
+type stagedCollection struct {
+	id    uint64
+	space uint32
+	bytes int64 // of the elements
 }
 
 // outcome is what became of a commit.
@@ -176,7 +183,7 @@ func (t *Txn) Budget() int {
 
 // Mark makes a savepoint that of the transaction's state now.
 func (t *Txn) Mark(s *Savepoint) {
-	s.entries, s.staged = len(t.journal.entries), len(t.staging.ids)
+	s.entries, s.staged = len(t.journal.entries), len(t.staging.collections)
 	s.events, s.notifications = t.events.Len(), t.notifications.Len()
 	t.effects.mark(&s.effects)
 	t.changes.mark(&s.changes)
@@ -202,9 +209,9 @@ func (t *Txn) Rollback(s *Savepoint) {
 
 // releaseStaged leaves to the reaper what was staged behind the first collections.
 func (t *Txn) releaseStaged(first int) {
-	if len(t.staging.ids) > first {
-		t.store.ids.staged.giveUp(t.staging.ids[first:])
-		t.staging.ids = t.staging.ids[:first]
+	if len(t.staging.collections) > first {
+		t.store.ids.staged.giveUp(t.staging.collections[first:])
+		t.staging.collections = t.staging.collections[:first]
 	}
 }
 
