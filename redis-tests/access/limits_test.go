@@ -102,6 +102,66 @@ func TestQuotaOfBytes(t *testing.T) {
 	}
 }
 
+// TestQuotaOfStagedBytes: what a worker writes ahead of the commit counts as all else does.
+func TestQuotaOfStagedBytes(t *testing.T) {
+	server := launch.ForTest(t, launch.MustUnderTest(t), "--database-limit", "3 bytes 30mb")
+	c := server.MustDial(t)
+	must(t, c, "select", "3")
+	const full = "-QUOTA database 3 may take 31457280 bytes on disk"
+	must(t, c, "set", "k", strings.Repeat("x", 20<<20))
+	if used := bytesUsed(t, c, 3); used < 20<<20 || used > 21<<20 {
+		t.Errorf("a value of 20 MB is counted as %d bytes", used)
+	}
+	for _, request := range [][]string{{"set", "l", strings.Repeat("x", 20<<20)}, {"copy", "k", "l"}} {
+		if reply := do(t, c, request...); reply.String() != full {
+			t.Errorf("%s: %.100s, want %s", request[0], reply, full)
+		}
+	}
+	expect(t, c, "exists l", ":0", "set small x", "+OK")
+}
+
+// TestQuotaOfWhatIsTakenBack: a script that is taken back on its reactor, to run on a worker, is
+// counted once, and what is refused not at all.
+func TestQuotaOfWhatIsTakenBack(t *testing.T) {
+	const keys = 20_000
+	server := launch.ForTest(t, launch.MustUnderTest(t), "--database-limit", "3 bytes 1gb 4 bytes 1gb 5 bytes 1mb")
+	c := server.MustDial(t)
+	must(t, c, "select", "3")
+	must(t, c, "eval", fmt.Sprintf("for i=1,%d do redis.call('set', 'k'..i, 'value') end", keys), "0")
+	must(t, c, "select", "4")
+	for i := 1; i <= keys; i++ {
+		c.Queue("set", fmt.Sprint("k", i), "value")
+	}
+	if err := c.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for range keys {
+		if reply, err := c.Read(); err != nil || reply.IsError() {
+			t.Fatal(reply, err)
+		}
+	}
+	if script, single := bytesUsed(t, c, 3), bytesUsed(t, c, 4); script != single {
+		t.Errorf("a script that writes what takes %d bytes is counted as %d", single, script)
+	}
+	must(t, c, "select", "5")
+	value := strings.Repeat("x", 600_000)
+	expect(t, c, "set k "+value, "+OK", "mset l "+value+" m "+value, "-QUOTA database 5…")
+	if used := bytesUsed(t, c, 5); used > 610_000 {
+		t.Errorf("what was refused is counted: %d bytes", used)
+	}
+}
+
+// bytesUsed is what INFO tells of a database with a limit of bytes.
+func bytesUsed(t *testing.T, c *resp.Connection, database int) (bytes int) {
+	t.Helper()
+	_, line, found := strings.Cut(string(must(t, c, "info", "limits").Text), fmt.Sprintf("limit_db%d:", database))
+	_, field, has := strings.Cut(line, ",bytes=")
+	if _, err := fmt.Sscanf(field, "%d,", &bytes); err != nil || !found || !has {
+		t.Fatalf("INFO tells of no bytes: %q, %v", line, err)
+	}
+	return bytes
+}
+
 // TestRates has users and databases asked for more than they may be, while others are served.
 func TestRates(t *testing.T) {
 	server := launch.ForTest(t, launch.MustUnderTest(t), "--database-limit", "4 requests 1", "--database-limit", "5 traffic 1000")

@@ -311,6 +311,9 @@ func (b *Batch) run(c *Invocation) Outcome {
 	if c.metered {
 		b.chargeReply(c)
 	}
+	if len(b.running.outbox.grown) > 0 {
+		b.countGrowth()
+	}
 	b.clock.commands += b.clock.last - start
 	b.accountAll(c, time.Duration(b.clock.last-start))
 	return Done

@@ -275,6 +275,7 @@ type outbox struct {
 	served []served      // to be told when the commit has succeeded
 	ran    []Execution   // to be counted and shown when the outermost request has run
 	called []called      // likewise, of those that Call has run or that were refused: to be counted only
+	grown  growths       // to be counted, too
 	pushed []byte        // to the client, for behind the reply to the outermost request
 
 	messages []Message // what was published, when the commit has succeeded
@@ -290,13 +291,13 @@ type afterCommit struct {
 
 // outboxMark is what rewind goes back to.
 type outboxMark struct {
-	after, served, ran, called, pushed int
-	libraries                          any
+	after, served, ran, called, grown, pushed int
+	libraries                                 any
 }
 
 func (o *outbox) mark(m *outboxMark) {
-	m.after, m.served, m.ran, m.called, m.pushed = len(o.after), len(o.served), len(o.ran), len(o.called), len(o.pushed)
-	m.libraries = o.libraries
+	m.after, m.served, m.ran, m.called = len(o.after), len(o.served), len(o.ran), len(o.called)
+	m.grown, m.pushed, m.libraries = len(o.grown), len(o.pushed), o.libraries
 }
 
 func (o *outbox) rewind(to outboxMark) {
@@ -308,8 +309,8 @@ func (o *outbox) rewind(to outboxMark) {
 	ran, called := min(to.ran, len(o.ran)), min(to.called, len(o.called)) // some were counted ahead
 	clear(o.ran[ran:])
 	clear(o.called[called:])
-	o.after, o.ran, o.called, o.pushed = o.after[:to.after], o.ran[:ran], o.called[:called], o.pushed[:to.pushed]
-	o.libraries = to.libraries
+	o.after, o.ran, o.called = o.after[:to.after], o.ran[:ran], o.called[:called]
+	o.grown, o.pushed, o.libraries = o.grown[:to.grown], o.pushed[:to.pushed], to.libraries
 }
 
 func (o *outbox) forgetServed(first int) {

@@ -2,13 +2,13 @@ package execute
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"kedis/server/access"
 	"kedis/server/quota"
-	"kedis/storage"
 )
 
 // limits are those of databases. Those of users stand in their rules.
@@ -16,6 +16,7 @@ type limits struct {
 	engine    *Engine
 	databases atomic.Pointer[[]*databaseLimits] // by number; nil: none has any
 	any       condition                         // some have
+	disk      quota.Disk                        // of databases that may take so much on it, by their namespaces
 
 	changing  sync.Mutex
 	measuring bool
@@ -27,7 +28,6 @@ type databaseLimits struct {
 	number            int
 	keys, bytes       atomic.Int64 // 0: as many as may be
 	requests, traffic quota.Rate
-	disk              quota.Disk
 	refused           atomic.Int64 // commands that would have brought more than it may hold
 }
 
@@ -92,21 +92,20 @@ func (l *limits) of(database int) *databaseLimits {
 
 // beginMeasuring measures what databases take that may take so much, now and from time to time.
 func (l *limits) beginMeasuring(all []*databaseLimits) error {
-	needed := false
-	for _, d := range all {
-		if d != nil && d.bytes.Load() > 0 {
-			needed = true
-			if err := l.measure(d); err != nil {
-				return err
-			}
-		}
+	if !slices.ContainsFunc(all, (*databaseLimits).limitsBytes) {
+		return nil
 	}
-	if needed && !l.measuring {
+	if err := l.measure(all); err != nil {
+		return err
+	}
+	if !l.measuring {
 		l.measuring = true
 		go l.keepMeasuring()
 	}
 	return nil
 }
+
+func (d *databaseLimits) limitsBytes() bool { return d != nil && d.bytes.Load() > 0 }
 
 func (l *limits) keepMeasuring() {
 	for every := time.NewTicker(measureEvery); ; {
@@ -117,25 +116,25 @@ func (l *limits) keepMeasuring() {
 		case <-every.C:
 		}
 		all := l.databases.Load()
-		if all == nil {
+		if all == nil || !slices.ContainsFunc(*all, (*databaseLimits).limitsBytes) {
+			l.disk.Measured(nil, 0, 0) // so that all is forgotten: what comes meanwhile isn't counted
 			continue
 		}
-		for _, d := range *all {
-			if d == nil || d.bytes.Load() == 0 {
-				continue
-			}
-			if err := l.measure(d); err != nil && !l.engine.Stopping() {
-				l.engine.logFailure("database-limit", err)
-			}
+		if err := l.measure(*all); err != nil && !l.engine.Stopping() {
+			l.engine.logFailure("database-limit", err)
 		}
 	}
 }
 
-func (l *limits) measure(d *databaseLimits) error {
+// measure measures databases that may take so much, and others that have got theirs by SWAPDB: it
+// may come back.
+func (l *limits) measure(all []*databaseLimits) error {
 	written, end := l.engine.Store.Written(), l.engine.Store.Position() // before the files: they have at least this
-	bytes, namespace, err := l.engine.Store.DatabaseBytes(d.number)
+	files, err := l.engine.Store.DatabaseBytes(func(database int, namespace uint32) bool {
+		return all[database].limitsBytes() || l.disk.Knows(namespace)
+	})
 	if err == nil {
-		d.disk.Measured(namespace, bytes, written, end)
+		l.disk.Measured(files, written, end)
 	}
 	return err
 }
@@ -227,7 +226,7 @@ func (b *Batch) requireQuota(c *Invocation) error {
 		if d == nil {
 			continue
 		}
-		if err := d.admit(b.txn, c); err != nil {
+		if err := b.admitGrowth(d, c); err != nil {
 			d.refused.Add(1)
 			return err
 		}
@@ -235,23 +234,55 @@ func (b *Batch) requireQuota(c *Invocation) error {
 	return nil
 }
 
-func (d *databaseLimits) admit(txn *storage.Txn, c *Invocation) error {
+func (b *Batch) admitGrowth(d *databaseLimits, c *Invocation) error {
 	mostKeys, mostBytes := d.keys.Load(), d.bytes.Load()
 	if mostKeys == 0 && mostBytes == 0 {
 		return nil
 	}
-	keys, bytes := txn.Grown(&c.before.txn, d.number)
-	if mostKeys > 0 && keys > 0 && txn.Keys(txn.Namespace(d.number)) > mostKeys {
+	keys, bytes := b.txn.Grown(&c.before.txn, d.number)
+	namespace := b.txn.Namespace(d.number)
+	if mostKeys > 0 && keys > 0 && b.txn.Keys(namespace) > mostKeys {
 		return Errorf("QUOTA database %d may have %d keys", d.number, mostKeys)
 	}
 	if mostBytes == 0 || bytes == 0 {
 		return nil
 	}
-	if c.flags&DenyOOM != 0 && d.disk.Bytes()+bytes > mostBytes {
+	grown := &b.running.outbox.grown
+	*grown = append(*grown, growth{namespace.Number, grown.of(namespace.Number) + bytes})
+	if c.flags&DenyOOM != 0 && b.engine.limits.disk.Bytes(namespace.Number)+grown.of(namespace.Number) > mostBytes {
 		return Errorf("QUOTA database %d may take %d bytes on disk", d.number, mostBytes)
 	}
-	d.disk.Add(bytes)
 	return nil
+}
+
+// growths are what the outermost request has brought namespaces whose databases have a limit of
+// bytes, in the order in which that came: what is taken back is cut off.
+type growths []growth
+
+type growth struct {
+	namespace uint32
+	bytes     int64 // all that it has got up to there
+}
+
+// of is what a namespace has got.
+func (g growths) of(namespace uint32) int64 {
+	for i := len(g) - 1; i >= 0; i-- { // mostly it is the last one
+		if g[i].namespace == namespace {
+			return g[i].bytes
+		}
+	}
+	return 0
+}
+
+// countGrowth counts what the outermost request has brought, before it is committed.
+func (b *Batch) countGrowth() {
+	outbox := &b.running.outbox
+	for grown := outbox.grown; len(grown) > 0; {
+		last := grown[len(grown)-1]
+		b.engine.limits.disk.Add(last.namespace, last.bytes)
+		grown = slices.DeleteFunc(grown, func(g growth) bool { return g.namespace == last.namespace })
+	}
+	outbox.grown = outbox.grown[:0]
 }
 
 // LimitUse is a limit that is set, and what is used of it.
@@ -272,7 +303,8 @@ func (e *Engine) DatabaseLimitUses(f func(database int, use LimitUse)) {
 			continue
 		}
 		keys, _ := e.Store.Size(d.number)
-		f(d.number, LimitUse{d.keys.Load(), d.bytes.Load(), d.requests.PerSecond(), d.traffic.PerSecond(), keys, d.disk.Bytes(),
+		bytes := e.limits.disk.Bytes(e.Store.NamespaceOf(d.number).Number)
+		f(d.number, LimitUse{d.keys.Load(), d.bytes.Load(), d.requests.PerSecond(), d.traffic.PerSecond(), keys, bytes,
 			d.refused.Load() + d.requests.Refused() + d.traffic.Refused()})
 	}
 }

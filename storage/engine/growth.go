@@ -30,22 +30,32 @@ func bytesOf(entries []change, ns *Namespace) (bytes int64) {
 	return bytes
 }
 
-// DatabaseBytes returns what a database takes in RocksDB's files and memory, and the number of its
-// namespace, which changes when the database gets other keys altogether.
-func (s *Store) DatabaseBytes(database int) (bytes int64, namespace uint32, err error) {
-	err = s.whileOpen(func() error {
-		ns := s.tiers.Load().databases[database]
-		namespace = ns.Number
-		family := ns.family.Load()
-		if family == nil {
-			return nil
-		}
-		if bytes, err = s.db().FamilyBytes(family); err != nil {
-			return fmt.Errorf("storage: size of database %d: %w", database, err)
+// DatabaseBytes returns what those databases that are wanted take in RocksDB's files and memory, by
+// the numbers of their namespaces: a database has another one when it gets other keys altogether.
+func (s *Store) DatabaseBytes(wanted func(database int, namespace uint32) bool) (map[uint32]int64, error) {
+	bytes := map[uint32]int64{}
+	err := s.whileOpen(func() error {
+		for database, ns := range s.tiers.Load().databases[:s.Databases()] {
+			if !wanted(database, ns.Number) {
+				continue
+			}
+			taken, err := s.familyBytes(ns)
+			if err != nil {
+				return fmt.Errorf("storage: size of database %d: %w", database, err)
+			}
+			bytes[ns.Number] = taken
 		}
 		return nil
 	})
-	return bytes, namespace, err
+	return bytes, err
+}
+
+func (s *Store) familyBytes(ns *Namespace) (int64, error) {
+	family := ns.family.Load()
+	if family == nil {
+		return 0, nil
+	}
+	return s.db().FamilyBytes(family)
 }
 
 // Written is the position of the log up to which RocksDB has everything, in its memory or its
