@@ -132,10 +132,11 @@ func (c *clientCaching) Statistics() CachingStatistics {
 
 // rememberReads notes that a client is about to read the keys of an invocation, whose locks are
 // held. What is read from a view was noted before the view was taken; of what wasn't, since it
-// turned up underway, the client is told at once that it is no longer as it was.
+// turned up underway, the client is told at once that it is no longer as it was. A script reads
+// what its calls read, and not its keys.
 func (b *Batch) rememberReads(c *Invocation) {
 	mode := c.Session.Tracking()
-	if mode == nil || !c.tracks(mode) {
+	if mode == nil || c.Command.RunsScript || !c.tracks(mode) {
 		return
 	}
 	if b.view == nil {
