@@ -19,6 +19,14 @@ type blockedOnKeys struct {
 	rounds   int64     // of changed
 	gone     int       // queues of clients that want to be told when the key is gone
 	any      condition // somebody waits
+
+	engine   *Engine
+	missed   map[watchedKey][]*placeInQueue // keys that are to be offered again, and to whom
+	offering bool                           // a worker does that, or is asked to
+}
+
+func (q *blockedOnKeys) init(e *Engine) {
+	q.engine, q.byKey, q.missed = e, map[watchedKey]*queue{}, map[watchedKey][]*placeInQueue{}
 }
 
 // queue has the clients that wait for a key, by their arrival.
@@ -35,6 +43,31 @@ type placeInQueue struct {
 	key            watchedKey
 	blocked        *Blocked
 	before, behind *placeInQueue
+	missed         bool // it is in blocked.missed
+}
+
+// reserve reserves the client, if it could be served from a key of a type; 0: there is no such key.
+// It needs blockedOnKeys.mu to be held.
+func (p *placeInQueue) reserve(kind layout.Type) bool {
+	b := p.blocked
+	switch {
+	case b.wanted.Type != kind && !b.wanted.Gone:
+		return false
+	case b.isFree() && b.state.CompareAndSwap(blockedFree, blockedReserved):
+		return true
+	}
+	p.miss()
+	return false
+}
+
+// miss notes that the key isn't offered to the client, which isn't free: somebody may have it
+// reserved with another key, and then not serve it. Whoever frees it looks at what was missed
+// behind that and under the same mutex, so no key is lost. It needs blockedOnKeys.mu to be held.
+func (p *placeInQueue) miss() {
+	if !p.missed && !p.blocked.Ended() {
+		p.missed = true
+		p.blocked.missed = append(p.blocked.missed, p)
+	}
 }
 
 func (q *queue) push(p *placeInQueue) {
@@ -187,6 +220,7 @@ func (q *blockedOnKeys) anybody(key watchedKey, passed *placeInQueue) bool {
 		if place.blocked.isFree() {
 			return true
 		}
+		place.miss()
 	}
 	return false
 }
@@ -201,11 +235,7 @@ func (q *blockedOnKeys) reserve(key watchedKey, kind layout.Type, passed *placeI
 		return nil
 	}
 	for place := waiting.after(passed); place != nil; place = place.behind {
-		b := place.blocked
-		if b.wanted.Type != kind && !b.wanted.Gone {
-			continue
-		}
-		if b.isFree() && b.state.CompareAndSwap(blockedFree, blockedReserved) {
+		if place.reserve(kind) {
 			return place
 		}
 	}

@@ -184,3 +184,76 @@ func TestEndWhileReserved(t *testing.T) {
 		}
 	}
 }
+
+// reserve has somebody have a client that waits for a list reserved.
+func (c *testClient) reserve(list string) *Blocked {
+	c.t.Helper()
+	place := c.engine.Blocking.reserve(watchedKey{0, list}, layout.List, nil)
+	if place == nil || place.blocked.session != c.session {
+		c.t.Fatalf("the client isn't the first that waits for %s", list)
+	}
+	return place.blocked
+}
+
+// wantServed waits until a client's wait has ended with a reply.
+func (c *testClient) wantServed(want string) {
+	c.t.Helper()
+	blocked := c.session.Wait().Blocked
+	for deadline := time.Now().Add(time.Minute); !blocked.Ended(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			c.t.Fatal("nobody serves the client")
+		}
+	}
+	if string(blocked.reply) != want {
+		c.t.Errorf("it was served with %q", blocked.reply)
+	}
+	c.session.EndWait()
+}
+
+// TestMissedWhileReserved: a key that was filled while somebody had a client reserved with another
+// one is offered to the client, when that didn't serve it.
+func TestMissedWhileReserved(t *testing.T) {
+	e, _ := newTestEngine(t)
+	first, second, other := newTestClient(t, e), newTestClient(t, e), newTestClient(t, e)
+	first.beginToWait("BLPOP", "a", "b", "0")
+	second.beginToWait("BLPOP", "c", "b", "0")
+	reserved := []*Blocked{second.reserve("c"), first.reserve("a")}
+	other.do("RPUSH", "b", "x", "y")
+	e.Pause.Begin(PauseWrites, time.Now().Add(time.Hour))
+	for _, blocked := range reserved {
+		blocked.release()
+	}
+	time.Sleep(2 * offerLater)
+	for _, blocked := range reserved {
+		if blocked.Ended() {
+			t.Error("a client is served during a pause")
+		}
+	}
+	e.Pause.Finish()
+	first.wantServed("*2\r\n$1\r\nb\r\n$1\r\nx\r\n")
+	second.wantServed("*2\r\n$1\r\nb\r\n$1\r\ny\r\n")
+}
+
+// TestMissedWhileLocked: what a client has missed is offered to it for as long as somebody has what
+// it takes to serve it. What it is served with is given to the next one.
+func TestMissedWhileLocked(t *testing.T) {
+	e, _ := newTestEngine(t)
+	mover, taker, other := newTestClient(t, e), newTestClient(t, e), newTestClient(t, e)
+	mover.beginToWait("BLMOVE", "a", "b", "LEFT", "LEFT", "0")
+	taker.beginToWait("BLPOP", "b", "0")
+	blocked := mover.reserve("a")
+	other.do("RPUSH", "a", "x")
+	holder := e.NewBatch(0)
+	destination := wantedLock{e.Store.Stripe(0, []byte("b")), true}
+	if !holder.locks.try(destination) {
+		t.Fatal("the destination is locked")
+	}
+	blocked.release()
+	time.Sleep(2 * offerLater)
+	if blocked.Ended() {
+		t.Error("a client is served with a key that is locked")
+	}
+	holder.locks.release()
+	mover.wantServed("$1\r\nx\r\n")
+	taker.wantServed("*2\r\n$1\r\nb\r\n$1\r\nx\r\n")
+}

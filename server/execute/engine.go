@@ -172,7 +172,7 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.loaders.init(store, e.Gate, e.workers.door)
 	e.Watches.init()
 	e.Caching.init()
-	e.Blocking.byKey = map[watchedKey]*queue{}
+	e.Blocking.init(e)
 	e.Statistics.init(reactors + 1)
 	e.Table.measure(reactors + 1)
 	e.Slowlog = metrics.NewSlowlog(c.SlowlogMaxLen.Get)

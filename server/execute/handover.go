@@ -92,17 +92,23 @@ func (b *Batch) serveKey(key watchedKey, now int64) error {
 		if place == nil {
 			return nil
 		}
-		done, err := b.serve(place.blocked, key, now)
+		done, err := b.tryToServe(place, now)
 		if err != nil {
-			place.blocked.release()
 			return err
 		}
 		if !done {
-			place.blocked.release()
 			passed = place
 		}
 	}
 	return nil
+}
+
+// tryToServe serves a client that is reserved, or frees it.
+func (b *Batch) tryToServe(place *placeInQueue, now int64) (done bool, err error) {
+	if done, err = b.serve(place.blocked, place.key, now); !done {
+		place.blocked.release()
+	}
+	return done, err
 }
 
 func (b *Batch) typeOf(key watchedKey) (layout.Type, error) {
@@ -152,10 +158,14 @@ func (s *served) tell(position int64) {
 }
 
 // release gives a reserved client its place again, unless somebody has ended its wait meanwhile.
-// Its deadline may have passed, and its connection may be gone, so its reactor looks again.
+// Its deadline may have passed, and its connection may be gone, so its reactor looks again. Others
+// may have filled another of its keys, so a worker looks again at those.
 func (b *Blocked) release() {
 	b.state.Store(blockedFree)
 	b.claimLate()
+	if b.queues != nil {
+		b.queues.offerMissed(b)
+	}
 	b.session.Peer.Unblock(b)
 }
 

@@ -66,12 +66,13 @@ type Blocked struct {
 	Register func()
 	Cancel   func()
 
-	// When it waits for keys. Places don't move; what is in them, arrival and queued are guarded by
-	// blockedOnKeys.mu.
+	// When it waits for keys. Places don't move; what is in them, missed, arrival and queued are
+	// guarded by blockedOnKeys.mu.
 	queues  *blockedOnKeys
 	wanted  WaitForKeys
 	places  []placeInQueue
 	one     [1]placeInQueue // memory of places
+	missed  []*placeInQueue // whose keys others had to offer while it was reserved
 	arrival int64           // rises with each client that comes
 	queued  bool
 
