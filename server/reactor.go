@@ -179,9 +179,10 @@ func (r *reactor) executeSent(c *connection) {
 			c.drained()
 			break
 		}
-		if r.dispatch(c, request) {
-			r.executed++
+		if !r.dispatch(c, request) {
+			continue // it may have been executed all the same, and the session be somebody else's now
 		}
+		r.executed++
 		if r.executed >= requestsPerCommit || r.batch.Gathered() > bytesPerCommit || c.session.Reply.Len() > repliesPerCommit {
 			r.commit()
 		}

@@ -6,6 +6,9 @@ import (
 	"net"
 	"runtime"
 	"testing"
+	"time"
+
+	"kedis/internal/psync"
 )
 
 // rawClient is a client's socket. The replies to what it sends are read as lines.
@@ -134,6 +137,37 @@ func TestResetConnectionIsNotHandedOver(t *testing.T) {
 		c.handOver()
 	})
 	r.wantNoClients()
+}
+
+// sendingPrimary is a primary's part in replication, which feeds whoever asks for it.
+type sendingPrimary struct {
+	silentReplica
+	served chan struct{}
+}
+
+func (*sendingPrimary) Sendable() error { return nil }
+
+func (p *sendingPrimary) Serve(conn net.Conn, _ psync.Replica) {
+	conn.Close()
+	p.served <- struct{}{}
+}
+
+// TestHandedOverBehindAFailedCommit: a connection becomes a replica's though the commit of what was
+// executed in the same pass fails.
+func TestHandedOverBehindAFailedCommit(t *testing.T) {
+	primary := &sendingPrimary{served: make(chan struct{}, 1)}
+	r := startPrepared(t, func(r *running) { r.engine.SetReplication(primary) })
+	for _, request := range []string{"PSYNC ? -1", "SYNC"} {
+		r.log.broken.Store(true)
+		r.dialRaw().send("CLIENT REPLY OFF\r\nSET key value\r\n" + request + "\r\n")
+		select {
+		case <-primary.served:
+		case <-time.After(patience):
+			t.Fatalf("%s: the connection isn't handed over", request)
+		}
+		r.log.broken.Store(false)
+		r.wantNoClients()
+	}
 }
 
 // TestResetWhileItWaitsForAWorker: nothing is kept of a client that is gone while all workers are
