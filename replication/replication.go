@@ -57,6 +57,8 @@ type Host interface {
 	Exclude(ctx context.Context) (admit func())
 	// SetReplica says whether the server takes no writes, and whether its data may be old.
 	SetReplica(replica, stale bool)
+	// ChangePrimary ends the waits of clients: a replica is about to follow another server.
+	ChangePrimary()
 	// HoldWrites has whoever wants to write wait until ReleaseWrites. What has begun goes on.
 	HoldWrites()
 	ReleaseWrites()
@@ -250,9 +252,13 @@ func (n *Node) follow(to target) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &link{node: n, target: to, ctx: ctx, cancel: cancel, done: make(chan struct{}), down: time.Now()}
 	l.set(Connect)
+	another := n.link != nil && !n.link.target.is(to)
 	n.leaveFor(l)
 	former := n.former
 	n.Host.SetReplica(true, true)
+	if another {
+		n.Host.ChangePrimary()
+	}
 	n.change(func() { n.unbranched = false }) // it goes on in its primary's
 	n.Host.RefuseWrites(nil)
 	n.disconnect()

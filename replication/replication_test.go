@@ -197,6 +197,7 @@ type slowHost struct {
 }
 
 func (h *slowHost) SetReplica(bool, bool) {}
+func (h *slowHost) ChangePrimary()        {}
 func (h *slowHost) RefuseWrites(error)    {}
 func (h *slowHost) Exclude(context.Context) func() {
 	h.began <- struct{}{}

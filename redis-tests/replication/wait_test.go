@@ -124,6 +124,40 @@ func TestUnblocked(t *testing.T) {
 	}
 }
 
+// TestUnblockedByAnotherPrimary ends the waiting of a replica's client when it is to follow another
+// primary, and not when the link to its own is lost and taken up again.
+func TestUnblockedByAnotherPrimary(t *testing.T) {
+	for _, program := range bothPrograms(t) {
+		primary, replica := launch.ForTest(t, program), launch.ForTest(t, program)
+		c, d := primary.MustDial(t), replica.MustDial(t)
+		do(t, c, "XADD", "s", "1-1", "f", "v")
+		follow(t, replica, primary.Port)
+		converge(t, primary, replica)
+		blocked := replica.MustDial(t)
+		wait := func() {
+			blocked.Queue("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
+			if err := blocked.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			untilBlocked(t, d, 1)
+		}
+		wait()
+		expect(t, c, ":1", "CLIENT", "KILL", "TYPE", "replica")
+		do(t, c, "XADD", "s", "2-1", "f", "v")
+		converge(t, primary, replica)
+		if reply, err := blocked.Read(); err != nil || !strings.Contains(reply.String(), "2-1") {
+			t.Fatalf("Redis %v: when the link is taken up again: %s, %v", program.IsRedis, reply, err)
+		}
+		wait()
+		do(t, d, "REPLICAOF", "127.0.0.1", "1")
+		reply, err := blocked.Read()
+		if want := "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"; err != nil || string(reply.Text) != want {
+			t.Errorf("Redis %v: %s, %v", program.IsRedis, reply, err)
+		}
+		wantEnded(t, blocked)
+	}
+}
+
 // TestWaitCoversWhatIsCommittedAside freezes a replica that has everything, and writes with
 // commands that commit on their own: WAIT must not say that the replica has that.
 func TestWaitCoversWhatIsCommittedAside(t *testing.T) {

@@ -62,7 +62,7 @@ type Replication interface {
 type role struct {
 	part    Replication
 	replica condition
-	changes atomic.Int64 // how often it became a replica
+	changes atomic.Int64 // how often it began to follow another server
 	stale   condition    // a replica without its primary
 	good    atomic.Int32 // replicas that keep up
 }
@@ -73,12 +73,10 @@ func (e *Engine) SetReplication(r Replication) { e.role.part = r }
 // Replication is the server's part in replication; nil if it has none.
 func (e *Engine) Replication() Replication { return e.role.part }
 
-// errRoleChanged ends the waits of clients when the server becomes a replica.
+// errRoleChanged ends the waits of clients when the server begins to follow another one.
 const errRoleChanged = Error("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)")
 
-// SetReplica says whether the server is a replica, and whether it lacks its primary. Clients that
-// wait for others when it becomes one are told so and disconnected, as Redis does it: they have to
-// look for the primary.
+// SetReplica says whether the server is a replica, and whether it lacks its primary.
 func (e *Engine) SetReplica(replica, stale bool) {
 	was := e.role.replica.Load()
 	if was && !replica {
@@ -90,6 +88,13 @@ func (e *Engine) SetReplica(replica, stale bool) {
 		return
 	}
 	e.leaveSynchronous()
+	e.ChangePrimary()
+}
+
+// ChangePrimary says that the server begins to follow another one, also when it was a replica
+// before. Clients that wait for others are told so and disconnected, as Redis does it: they have to
+// look for the primary, and what they wait behind, such as a stream's last id, may be other data's.
+func (e *Engine) ChangePrimary() {
 	e.role.changes.Add(1)
 	for _, s := range e.Clients.All() {
 		e.role.disconnect(s)
