@@ -110,9 +110,13 @@ const (
 // Ended reports whether somebody has claimed the wait.
 func (b *Blocked) Ended() bool { return b.state.Load() == blockedEnded }
 
-// isFree reports whether the client may be served. A kill can't claim the wait while somebody has
-// it reserved, who may free it again.
-func (b *Blocked) isFree() bool { return b.state.Load() == blockedFree && !b.session.Killed() }
+// isFree reports whether the client, which waits for keys, may be served. A kill can't claim the
+// wait while somebody has it reserved, who may free it again. One that a worker has let wait is
+// disconnected only by its reactor, when the server follows another meanwhile: to serve it from
+// that one's stream would change what only the stream may.
+func (b *Blocked) isFree() bool {
+	return b.state.Load() == blockedFree && !b.session.Killed() && b.role == b.queues.engine.role.changes.Load()
+}
 
 // End claims the wait with an answer; nil has the request executed again. It returns false when
 // another was faster. While somebody has the wait reserved it ends in any case: with this answer,

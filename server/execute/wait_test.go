@@ -63,6 +63,35 @@ func TestRoleChangesBeforeTheWait(t *testing.T) {
 	}
 }
 
+// TestRoleChangesBehindAWorker: a client that a worker has let wait before the server has become a
+// replica isn't served from its primary's stream, until its reactor disconnects it.
+func TestRoleChangesBehindAWorker(t *testing.T) {
+	e, _ := newTestEngine(t)
+	c := newTestClient(t, e)
+	request := read(e, c.session, "BLPOP", "list", "0")
+	if outcome := e.Work(c.session, request); outcome != Waiting {
+		t.Fatalf("outcome %d", outcome)
+	}
+	e.SetReplica(true, true)
+	applier := e.NewFileApplier(0)
+	if err := applier.Apply(words("RPUSH", "list", "x"), []byte("*3\r\n$5\r\nRPUSH\r\n$4\r\nlist\r\n$1\r\nx\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := applier.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	applier.Close()
+	e.BeginWait(c.session)
+	blocked := c.session.Wait().Blocked
+	if !c.batch.Answered(c.session, request, blocked) || string(c.session.Reply.Bytes()) != "-"+string(errRoleChanged)+"\r\n" {
+		t.Errorf("it is answered %q", c.session.Reply.Bytes())
+	}
+	c.session.EndWait()
+	if length := newTestClient(t, e).do("LLEN", "list"); length != ":1\r\n" {
+		t.Errorf("the list has %q elements", length)
+	}
+}
+
 // TestUnblockBehindServing: a client that was served by a request of the same batch doesn't wait
 // any more for who unblocks it.
 func TestUnblockBehindServing(t *testing.T) {
