@@ -33,7 +33,7 @@ type commandLoader struct {
 // has selected.
 func (l *link) loadCommands(to *storage.Import) (database int, err error) {
 	c := &commandLoader{link: l, to: to}
-	c.decoder.MaxString = storage.MaxStringBytes
+	c.decoder.MaxString, c.decoder.Trusted = storage.MaxStringBytes, true
 	for {
 		args, err := c.request()
 		if err != nil {

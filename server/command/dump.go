@@ -173,6 +173,7 @@ func cmdRestore(c *Invocation) error {
 	tools := keptBy(c.Engine).payloads.borrow()
 	defer keptBy(c.Engine).payloads.giveBack(tools)
 	tools.decoder.MaxString = max(rdb.DefaultMaxString, int(longestString(c)))
+	tools.decoder.Trusted = c.Applying()
 	value, err := tools.decoder.Payload(payload)
 	if unsupported := (*rdb.UnsupportedError)(nil); errors.As(err, &unsupported) {
 		return errPayload

@@ -19,6 +19,11 @@ type Decoder struct {
 	// collection, in bytes. 0 means DefaultMaxString.
 	MaxString int
 
+	// Trusted says that a server wrote what is read, or has taken it once. Otherwise it may have
+	// been made up to take very much memory or disk, and there are bounds for what a stream
+	// becomes.
+	Trusted bool
+
 	src       source
 	value     Value
 	valkey    bool // what is read has Valkey's types
@@ -486,12 +491,15 @@ func (d *Decoder) compressedSizes() (compressed, size uint64, err error) {
 	return compressed, size, d.checkSize(max(compressed, size))
 }
 
-func (d *Decoder) checkSize(n uint64) error {
-	limit := uint64(d.MaxString)
-	if limit == 0 {
-		limit = DefaultMaxString
+func (d *Decoder) maxString() uint64 {
+	if d.MaxString == 0 {
+		return DefaultMaxString
 	}
-	if n > limit {
+	return uint64(d.MaxString)
+}
+
+func (d *Decoder) checkSize(n uint64) error {
+	if limit := d.maxString(); n > limit {
 		return d.src.corrupt("a string of %d bytes, more than the limit of %d", n, limit)
 	}
 	return nil

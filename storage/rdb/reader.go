@@ -61,9 +61,10 @@ type Reader struct {
 	err        error // that ended the reading; io.EOF if all went well
 }
 
-// NewReader reads the file's header and returns a Reader for the rest. maxString is as in Decoder.
+// NewReader reads the file's header and returns a Reader for the rest. maxString is as in Decoder;
+// files are trusted.
 func NewReader(r io.Reader, maxString int) (*Reader, error) {
-	reader := &Reader{decoder: Decoder{MaxString: maxString}}
+	reader := &Reader{decoder: Decoder{MaxString: maxString, Trusted: true}}
 	src := &reader.decoder.src
 	src.resetReader(r)
 	header, err := src.fixed(9)

@@ -140,7 +140,7 @@ func (v *Value) nextStreamEntry() (more bool, err error) {
 		if v.position == listpack.None && (s.valid != 0 || s.deleted != 0) {
 			return false, v.d.src.corrupt("a stream node that lacks entries")
 		}
-		if s.repeated > repeatedFree+repeatedMost*s.nodeBytes {
+		if !v.d.Trusted && s.repeated > repeatedFree+repeatedMost*s.nodeBytes {
 			return false, v.d.src.corrupt("a stream of %d bytes whose entries repeat names of %d", s.nodeBytes, s.repeated)
 		}
 		if !deleted {
@@ -174,7 +174,7 @@ func (v *Value) readStreamNode() error {
 	s.deleted, ok[1] = v.nodeInt()
 	s.fieldCount, ok[2] = v.nodeInt()
 	s.masterFields = v.position
-	ok[3] = s.fieldCount >= 0 && v.skipNode(s.fieldCount) && s.mayHave(2*s.fieldCount)
+	ok[3] = s.fieldCount >= 0 && v.skipNode(s.fieldCount) && v.mayHave(2*s.fieldCount)
 	namesEnd := int64(v.position)
 	if end, _ = v.nodeInt(); ok != [4]bool{true, true, true, true} || end != 0 ||
 		s.valid < 0 || s.deleted < 0 || s.valid+s.deleted < 0 {
@@ -191,20 +191,23 @@ func (v *Value) readStreamNode() error {
 // Names of fields that most entries of a node share stand in it once, and are written with each
 // entry: half a megabyte of a compressed payload could become hundreds of gigabytes. So they may be
 // repeated up to repeatedMost times as many bytes as the nodes have so far, which those of Redis's
-// default of 100 entries in a node can't exceed, and repeatedFree bytes besides.
+// default of 100 entries in a node can't exceed, and repeatedFree bytes besides. With other limits
+// for nodes a server may write more: it is trusted.
 const (
 	repeatedMost = 100
 	repeatedFree = 1 << 30
 )
 
-// manyTexts is how many fields and values an entry may have however few bytes its node takes in the
-// payload: as many as a request of Redis before 7.0 has words.
-const manyTexts = 1 << 20
+// textBytes is how much memory each field and each value of an entry takes, beside the node.
+const textBytes = 24
 
-// mayHave reports whether an entry may have so many fields and values. Each takes 24 bytes of
-// memory, and in a compressed node as little as a fortieth of a byte: so there may be no more than
-// the payload has bytes for the node. One that isn't compressed has two for each, at least.
-func (s *streamState) mayHave(texts int64) bool { return texts <= max(manyTexts, s.packed) }
+// mayHave reports whether an entry may have so many fields and values. In a compressed node one has
+// as little as a fortieth of a byte. So all may take as much memory as a string may, or there may
+// be as many as the payload has bytes for the node: one that isn't compressed has two for each, at
+// least.
+func (v *Value) mayHave(texts int64) bool {
+	return v.d.Trusted || texts <= max(int64(v.d.maxString()/textBytes), v.stream.packed)
+}
 
 const (
 	entryDeleted    = 1
@@ -231,7 +234,7 @@ func (v *Value) readStreamEntry() (deleted, ok bool) {
 	} else {
 		var n int64
 		n, ok = v.nodeInt()
-		ok = ok && n >= 0 && n <= int64(len(v.node)) && s.mayHave(2*n) && v.ownFields(2*n)
+		ok = ok && n >= 0 && n <= int64(len(v.node)) && v.mayHave(2*n) && v.ownFields(2*n)
 		elements += 1 + 2*n
 	}
 	if !ok {

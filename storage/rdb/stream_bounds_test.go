@@ -38,9 +38,9 @@ func streamOfNode(node listpack.Listpack, compressed bool) []byte {
 }
 
 // entriesOf counts the entries that are read before the end of a payload or an error.
-func entriesOf(t *testing.T, payload []byte) (entries int) {
+func entriesOf(t *testing.T, d *Decoder, payload []byte) (entries int) {
 	t.Helper()
-	v, err := new(Decoder).Payload(payload)
+	v, err := d.Payload(payload)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,9 +54,10 @@ func entriesOf(t *testing.T, payload []byte) (entries int) {
 }
 
 // TestManyFields: an entry may have very many fields if the payload has a byte for each, or it
-// would take forty times and more the memory that a node is decompressed to.
+// would take much more memory than a string may. One that a server wrote is taken.
 func TestManyFields(t *testing.T) {
-	const fields = manyTexts/2 + 1
+	const fields = 1<<19 + 1
+	const limit = 2 * (fields - 1) * textBytes
 	var own, shared listpack.Builder
 	addInts(&own, 1, 0, 0, 0, 0, 0, 0, fields)
 	addZeros(&own, 2*fields)
@@ -66,23 +67,29 @@ func TestManyFields(t *testing.T) {
 	addInts(&shared, 0, entrySameFields, 0, 0)
 	addZeros(&shared, fields)
 	addInts(&shared, 3+fields)
-	if entries := entriesOf(t, streamOfNode(own.Listpack(), false)); entries != 1 {
+	if entries := entriesOf(t, &Decoder{MaxString: limit}, streamOfNode(own.Listpack(), false)); entries != 1 {
 		t.Error("a node that isn't compressed isn't taken")
 	}
 	for name, node := range map[string]listpack.Listpack{"own": own.Listpack(), "shared": shared.Listpack()} {
 		payload := streamOfNode(node, true)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		entries := entriesOf(t, payload)
+		entries := entriesOf(t, &Decoder{MaxString: limit}, payload)
 		runtime.ReadMemStats(&after)
 		if spent := after.TotalAlloc - before.TotalAlloc; entries != 0 || spent > 8<<20 {
 			t.Errorf("%s: %d entries of a payload of %d bytes, which took %d", name, entries, len(payload), spent)
+		}
+		for _, d := range []Decoder{{}, {MaxString: limit + 2*textBytes}, {MaxString: limit, Trusted: true}} {
+			if entries := entriesOf(t, &d, payload); entries != 1 {
+				t.Errorf("%s isn't taken with a limit of %d, trusted: %v", name, d.MaxString, d.Trusted)
+			}
 		}
 	}
 }
 
 // TestRepeatedNames: names that a node has once are handed out with as many entries as Redis puts
-// into a node by default, and not with so many that they take a thousand times the node's memory.
+// into a node by default, and not with so many that they take a thousand times the node's memory,
+// unless a server wrote that.
 func TestRepeatedNames(t *testing.T) {
 	const size = 2 * repeatedFree / 100
 	node := func(entries int) listpack.Listpack {
@@ -95,11 +102,14 @@ func TestRepeatedNames(t *testing.T) {
 		}
 		return b.Listpack()
 	}
-	if entries := entriesOf(t, streamOfNode(node(100), true)); entries != 100 {
+	if entries := entriesOf(t, new(Decoder), streamOfNode(node(100), true)); entries != 100 {
 		t.Errorf("%d of 100 entries are taken", entries)
 	}
-	if entries := entriesOf(t, streamOfNode(node(1000), true)); entries < 100 || entries > 151 {
+	if entries := entriesOf(t, new(Decoder), streamOfNode(node(1000), true)); entries < 100 || entries > 151 {
 		t.Errorf("%d of 1000 entries are taken", entries)
+	}
+	if entries := entriesOf(t, &Decoder{Trusted: true}, streamOfNode(node(1000), true)); entries != 1000 {
+		t.Errorf("%d of 1000 entries that a server wrote are taken", entries)
 	}
 }
 
