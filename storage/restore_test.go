@@ -496,25 +496,36 @@ func TestRestoreSortsPackedMembers(t *testing.T) {
 const streamPayload = "\x13\x01\x10\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x1c\x1c\x00\x00\x00\x0a\x00\x01\x01\x00\x01\x01\x01\x81a\x02\x00\x01\x02\x01\x00\x01\x00\x01\x01\x01\x04\x01\xff\x01\x01\x01\x01\x01\x00\x00\x01\x00\x0a\x00)}x\x0f\xd8\x8a\xa6,"
 
 // TestRestoredStreamNode: a stream's node is as large as it will be when it is written again, and
-// no larger than it may be then.
+// no larger than it may be then: who comes too late for it gets another one.
 func TestRestoredStreamNode(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 1<<20, 0))
 	txn := s.NewTxn()
 	defer txn.Reset()
 	txn.Begin(Mode{Writing: true}, 1000, 0)
 	d := txn.DB(0)
-	r := streamRestoring{restoring: &restoring{db: d, spread: d.newElements(layout.Stream)}}
-	fields := [][]byte{[]byte("other"), []byte("value")}
-	size := uint32(entrySize(StreamID{Ms: 1}, fields, false))
-	h := &r.stream.head
-	h.Nodes, h.LastNode, h.Last = 1, StreamID{Ms: 1}, StreamID{Ms: 1}
-	h.Tail = layout.StreamNode{Entries: 1, Bytes: rdb.LargestStreamNode - size + 1}
-	entry := &rdb.StreamElement{Part: rdb.StreamEntry, ID: rdb.StreamID{Ms: 2}, Node: rdb.StreamID{Ms: 1}, Fields: fields}
-	if err := r.part(entry); !errors.Is(err, rdb.ErrCorrupt) {
-		t.Errorf("it is a byte too large: %v", err)
-	}
-	h.Tail.Bytes--
-	if err := r.part(entry); err != nil || h.Tail.Bytes != rdb.LargestStreamNode {
-		t.Errorf("%d bytes, and %v", h.Tail.Bytes, err)
+	first, fields := StreamID{Ms: 1}, [][]byte{[]byte("other"), []byte("value")}
+	size := uint32(entrySize(first, fields, false))
+	for _, c := range []struct {
+		before uint32 // bytes
+		node   StreamID
+		bytes  uint32
+	}{
+		{rdb.LargestStreamNode - size, first, rdb.LargestStreamNode},
+		{rdb.LargestStreamNode - size + 1, StreamID{Ms: 2}, uint32(masterSize(fields) + entrySize(StreamID{}, fields, true))},
+	} {
+		r := streamRestoring{restoring: &restoring{db: d, spread: d.newElements(layout.Stream)}, node: first}
+		h := &r.stream.head
+		h.Nodes, h.LastNode, h.Last = 1, first, first
+		h.Tail = layout.StreamNode{Entries: 1, Bytes: c.before}
+		entry := &rdb.StreamElement{Part: rdb.StreamEntry, ID: rdb.StreamID{Ms: 2}, Node: rdb.StreamID(first), Fields: fields}
+		must(t, r.part(entry))
+		if h.LastNode != c.node || h.Tail.Bytes != c.bytes {
+			t.Errorf("an entry behind %d bytes lies in node %v of %d, expected %v of %d", c.before, h.LastNode, h.Tail.Bytes, c.node, c.bytes)
+		}
+		entry.ID.Ms = 3
+		must(t, r.part(entry))
+		if h.Nodes != 2 {
+			t.Errorf("behind %d bytes and two entries there are %d nodes", c.before, h.Nodes)
+		}
 	}
 }

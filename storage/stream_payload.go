@@ -177,14 +177,11 @@ func encodeStream(d DB, m *layout.Metadata, e *rdb.Encoder) error {
 // errStream is what a payload is that says something of a stream which can't be.
 var errStream = fmt.Errorf("%w: a stream that contradicts itself", rdb.ErrCorrupt)
 
-// errStreamNode is what a payload is whose node couldn't be written again: the names that its
-// entries share aren't those of its first one.
-var errStreamNode = fmt.Errorf("%w: a stream's node is more than 2 GB if its first entry's names are the shared ones", rdb.ErrCorrupt)
-
 // streamRestoring is a stream that is being read.
 type streamRestoring struct {
 	*restoring
 	stream Stream
+	node   StreamID // that the entries lie in where they come from
 	totals bool
 	length uint64 // that they tell
 
@@ -242,33 +239,33 @@ func (s *streamRestoring) put(kind byte, behind func(key []byte) []byte, value [
 	return s.spread.Put(kind, s.groupKeys, value)
 }
 
-// entry adds an entry. Its node is as in the payload, as far as that counts.
+// entry adds an entry. Its node is as in the payload, as far as that counts, unless it would be too
+// large to be written again: names that the node's first entry hasn't are written with each other
+// one, though they shared them where they come from.
 func (s *streamRestoring) entry(p *rdb.StreamElement) error {
 	h, id, at := &s.stream.head, StreamID(p.ID), StreamID(p.Node)
 	if len(p.Fields) == 0 || s.stream.next.Count > 0 && !h.Last.Less(id) || id.Less(at) {
 		return errStream
 	}
 	names := hashNames(p.Fields)
-	if h.Nodes == 0 || h.LastNode != at {
-		if h.Nodes > 0 {
-			if !h.Last.Less(at) {
-				return errStream
-			}
-			if err := s.put(layout.KindStreamNode, h.LastNode.Append, h.Tail.Append(nil)); err != nil {
-				return err
-			}
-		} else {
-			h.FirstNode = at
+	if h.Nodes == 0 || s.node != at {
+		if h.Nodes > 0 && !h.Last.Less(at) {
+			return errStream
 		}
-		h.Nodes++
-		h.LastNode, h.Tail = at, layout.StreamNode{Fields: names, Bytes: uint32(masterSize(p.Fields))}
+		s.node = at
+		if err := s.beginNode(at, p.Fields, names); err != nil {
+			return err
+		}
 	}
-	grown := int64(h.Tail.Bytes) + int64(entrySize(offset(id, at), p.Fields, names == h.Tail.Fields))
-	if grown > rdb.LargestStreamNode {
-		return errStreamNode
+	size := entrySize(offset(id, h.LastNode), p.Fields, names == h.Tail.Fields)
+	if h.Tail.Entries > 0 && int64(h.Tail.Bytes)+int64(size) > rdb.LargestStreamNode {
+		if err := s.beginNode(id, p.Fields, names); err != nil {
+			return err
+		}
+		size = entrySize(StreamID{}, p.Fields, true)
 	}
 	h.Tail.Entries++
-	h.Tail.Bytes = uint32(grown)
+	h.Tail.Bytes += uint32(size)
 	if s.stream.next.Count == 0 {
 		h.First = id
 	}
@@ -280,6 +277,19 @@ func (s *streamRestoring) entry(p *rdb.StreamElement) error {
 	}
 	s.db.txn.scratch.record = record
 	return s.put(layout.KindStreamEntry, id.Append, record)
+}
+
+// beginNode begins a node with an entry of such fields, whose names have that hash.
+func (s *streamRestoring) beginNode(at StreamID, fields [][]byte, names uint64) error {
+	h := &s.stream.head
+	if h.Nodes == 0 {
+		h.FirstNode = at
+	} else if err := s.put(layout.KindStreamNode, h.LastNode.Append, h.Tail.Append(nil)); err != nil {
+		return err
+	}
+	h.Nodes++
+	h.LastNode, h.Tail = at, layout.StreamNode{Fields: names, Bytes: uint32(masterSize(fields))}
+	return nil
 }
 
 func (s *streamRestoring) setTotals(p *rdb.StreamElement) error {
