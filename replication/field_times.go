@@ -101,7 +101,7 @@ func (f *feed) beginTimes() (resumes bool, err error) {
 	if verdict == timesWanted {
 		return false, nil
 	}
-	view, err := n.Store.ViewToSend()
+	view, err := n.Store.ViewToSend(nil)
 	if err != nil {
 		return false, err
 	}

@@ -64,17 +64,17 @@ func (f *feed) synchronize(ctx context.Context) (reader *binlog.Reader, err erro
 }
 
 // pin returns a view of all data, and a reader of the log from there on, with the log's history.
-// Data and log aren't exchanged meanwhile.
+// Data and log aren't exchanged meanwhile. The reader begins at the log's end: from anywhere else
+// it would go over the records before, and a damaged one among them would keep it from its place.
 func (n *Node) pin() (view *storage.View, reader *binlog.Reader, id string, err error) {
 	n.roles.Lock()
 	defer n.roles.Unlock()
 	log := n.Host.Log()
-	defer log.Hold(log.Position())() // the view can only be later
-	if view, err = n.Store.ViewToSend(); err != nil {
-		return nil, nil, "", err
-	}
-	if reader, err = log.NewReader(view.Position()); err != nil {
-		view.Release()
+	view, err = n.Store.ViewToSend(func(position int64) (err error) {
+		reader, err = log.NewReader(position)
+		return err
+	})
+	if err != nil {
 		return nil, nil, "", err
 	}
 	return view, reader, log.History().ID, nil

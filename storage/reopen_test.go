@@ -60,7 +60,7 @@ func TestCloseAfterAFailedReopen(t *testing.T) {
 	if err := s.Reopen(); err == nil {
 		t.Fatal("it was closed while somebody reads")
 	}
-	if _, err := s.ViewToSend(); err == nil {
+	if _, err := s.ViewToSend(nil); err == nil {
 		t.Error("a snapshot of a store that is closed")
 	}
 	it.Close()

@@ -36,8 +36,10 @@ func (s *Store) View() *View {
 }
 
 // ViewToSend is View for a replica that gets all data: the first effect behind it names its
-// database. The caller need not be inside of the gate.
-func (s *Store) ViewToSend() (*View, error) {
+// database. The caller need not be inside of the gate. Nothing is committed between the view and
+// follow, if that isn't nil: the log ends at the view's position. When follow fails there is no
+// view.
+func (s *Store) ViewToSend(follow func(position int64) error) (*View, error) {
 	s.reopening.RLock()
 	defer s.reopening.RUnlock()
 	if s.closing() {
@@ -46,7 +48,15 @@ func (s *Store) ViewToSend() (*View, error) {
 	s.commit.Lock()
 	defer s.commit.Unlock()
 	s.commit.reselect = true
-	return s.viewLocked(), nil
+	v := s.viewLocked()
+	if follow == nil {
+		return v, nil
+	}
+	if err := follow(v.Position()); err != nil {
+		v.Release()
+		return nil, err
+	}
+	return v, nil
 }
 
 func (s *Store) viewLocked() *View {
