@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"kedis/internal/oracle"
 	"kedis/internal/resp"
@@ -119,7 +120,7 @@ func TestGenericReplay(t *testing.T) {
 		client.Do(randomGenericCommand(random)...)
 	}
 	replica, _ := newTestEngine(t)
-	if err := replica.NewLogApplier().Replay(0, log.Content, log.Position()); err != nil {
+	if err := replica.NewLogApplier().Replay(0, log.Content, log.Position(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	for database := range 3 {

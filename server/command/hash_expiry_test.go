@@ -3,6 +3,7 @@ package command
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"kedis/internal/resp"
 	"kedis/server/enginetest"
@@ -55,7 +56,7 @@ func afterEffects(t *testing.T, effects ...string) (client *testClient, log *eng
 		t.Helper()
 		words := resp.AppendRequest(nil, enginetest.Words(strings.Split(effect, " ")...)...)
 		log.Length += int64(len(words))
-		if err := applier.Replay(0, words, log.Length); err != nil {
+		if err := applier.Replay(0, words, log.Length, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 	}

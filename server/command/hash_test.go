@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"kedis/redis-tests/seed"
 	"kedis/server/enginetest"
@@ -76,7 +77,7 @@ func TestHashesAndSetsReplay(t *testing.T) {
 		client.Do(randomElementCommand(random)...)
 	}
 	replica, _ := newTestEngine(t)
-	if err := replica.NewLogApplier().Replay(0, log.Content, log.Position()); err != nil {
+	if err := replica.NewLogApplier().Replay(0, log.Content, log.Position(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	got, want := collectionsOf(t, replica), collectionsOf(t, engine)

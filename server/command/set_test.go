@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"kedis/server/enginetest"
 )
@@ -86,7 +87,7 @@ func TestLargeSetsLeaveTheReactor(t *testing.T) {
 		t.Errorf("the log removes %d members", removed)
 	}
 	replica, _ := newTestEngine(t)
-	if err := replica.NewLogApplier().Replay(0, log.Content, log.Position()); err != nil {
+	if err := replica.NewLogApplier().Replay(0, log.Content, log.Position(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := newTestClient(t, replica).Do("SMEMBERS", "e"), client.Do("SMEMBERS", "e"); got != want {

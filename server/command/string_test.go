@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"kedis/internal/oracle"
 	"kedis/internal/resp"
@@ -132,7 +133,7 @@ func TestExpiredStrings(t *testing.T) {
 		client.Flush()
 		effect := resp.AppendRequest(nil, words("SET", "k", "v", "PXAT", "1000")...)
 		log.Length += int64(len(effect))
-		if err := applier.Replay(0, effect, log.Position()); err != nil {
+		if err := applier.Replay(0, effect, log.Position(), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		log.Content = nil
@@ -154,7 +155,7 @@ func TestStringReplay(t *testing.T) {
 		client.Do(randomStringCommand(random)...)
 	}
 	replica, _ := newTestEngine(t)
-	if err := replica.NewLogApplier().Replay(0, log.Content, log.Position()); err != nil {
+	if err := replica.NewLogApplier().Replay(0, log.Content, log.Position(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	got, want := stringsOf(t, replica), stringsOf(t, engine)
@@ -283,7 +284,7 @@ func TestCountsWithoutALog(t *testing.T) {
 	client.Do("PFADD", "h", "a", "b")
 	effect := resp.AppendRequest(nil, words("SET", "gone", "v", "PXAT", "1000")...)
 	log.Length += int64(len(effect))
-	if err := engine.NewLogApplier().Replay(0, effect, log.Position()); err != nil {
+	if err := engine.NewLogApplier().Replay(0, effect, log.Position(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	log.Fail = errors.New("no space")

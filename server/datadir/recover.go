@@ -67,7 +67,7 @@ func (r *recovery) apply(ctx context.Context, record binlog.Record) error {
 	}
 	r.records++
 	r.logProgress()
-	return r.applier.Replay(record.Database, record.Payload, record.End)
+	return r.applier.Replay(record.Database, record.Payload, record.End, record.Time)
 }
 
 // delay waits as long as key-load-delay says. A negative one, -n, waits a microsecond before one

@@ -161,7 +161,7 @@ func (d *Directory) replay(logDirectory string, to binlog.Range) error {
 	applier := engine.NewLogApplier()
 	to.From = from
 	err := binlog.Scan(logDirectory, to, func(r binlog.Record) error {
-		return applier.Replay(r.Database, r.Payload, r.End)
+		return applier.Replay(r.Database, r.Payload, r.End, r.Time)
 	})
 	if errors.Is(err, binlog.ErrLater) {
 		return fmt.Errorf("datadir: the checkpoint is later than the time to restore: %w", err)

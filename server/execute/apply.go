@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"time"
 
 	"kedis/internal/resp"
 )
@@ -49,9 +50,11 @@ func (e *Engine) NewLogApplier() *LogApplier {
 }
 
 // Replay applies the commands of a record of the log, which ends at a position, as one step.
-// database is selected where it begins.
-func (a *LogApplier) Replay(database int, payload []byte, end int64) error {
+// database is selected where it begins. Times in it that are relative, as primaries before Redis
+// 7.0 send them, are so to when it was written.
+func (a *LogApplier) Replay(database int, payload []byte, end int64, written time.Time) error {
 	a.session.SetDatabase(database)
+	a.batch.repeat.writtenMs = written.UnixMilli()
 	if err := a.execute(payload); err != nil {
 		a.batch.takeBack()
 		a.batch.repeat.failure = nil

@@ -2,9 +2,12 @@ package execute
 
 import (
 	"errors"
+	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"kedis/internal/resp"
 )
@@ -20,7 +23,7 @@ func TestNoEffectIsPassedOver(t *testing.T) {
 	record := resp.AppendRequest(nil, words("set", "a", "1")...)
 	record = resp.AppendRequest(record, words("alone")...)
 	log.Length += int64(len(record))
-	if err := engine.NewLogApplier().Replay(0, record, log.Length); !errors.Is(err, errNotCarriedOut) {
+	if err := engine.NewLogApplier().Replay(0, record, log.Length, time.Now()); !errors.Is(err, errNotCarriedOut) {
 		t.Errorf("the record is applied: %v", err)
 	}
 	if reply := newTestClient(t, engine).do("get", "a"); reply != "$-1\r\n" {
@@ -41,7 +44,7 @@ func TestUnconfiguredDatabase(t *testing.T) {
 				record = resp.AppendRequest(record, words(strings.Fields(line)...)...)
 			}
 			log.Length += int64(len(record))
-			return e.NewLogApplier().Replay(selected, record, log.Length)
+			return e.NewLogApplier().Replay(selected, record, log.Length, time.Now())
 		}
 		follow := func(lines ...string) error {
 			f := e.NewStreamApplier(here, selected)
@@ -72,6 +75,37 @@ func TestUnconfiguredDatabase(t *testing.T) {
 		}
 		if txn := e.Store.NewTxn(); txn.Keys(txn.Namespace(e.Store.Libraries())) > 0 {
 			t.Error("the database of libraries has a key")
+		}
+	}
+}
+
+// TestRelativeTimesInTheLog: what was relative to the time at which it came, as primaries before
+// Redis 7.0 send it, is repeated as of that, and gives no whole life from the start on.
+func TestRelativeTimesInTheLog(t *testing.T) {
+	written := time.UnixMilli(time.Now().Add(-time.Hour).UnixMilli())
+	for _, effect := range []string{
+		"EXPIRE k 7200", "PEXPIRE k 7200000", "SETEX k 7200 v", "PSETEX k 7200000 v", "SET k v EX 7200", "SET k v PX 7200000",
+		"GETEX k EX 7200", "RESTORE k 7200000 * REPLACE", "MULTI;EXPIRE k 7200;EXEC",
+	} {
+		e, log := newTestEngine(t)
+		client := newTestClient(t, e)
+		client.do("SET", "k", "v")
+		_, payload, _ := strings.Cut(strings.TrimSuffix(client.do("DUMP", "k"), "\r\n"), "\r\n")
+		var record []byte
+		for command := range strings.SplitSeq(effect, ";") {
+			args := strings.Fields(command)
+			if at := slices.Index(args, "*"); at >= 0 {
+				args[at] = payload
+			}
+			record = resp.AppendRequest(record, words(args...)...)
+		}
+		log.Length += int64(len(record))
+		if err := e.NewLogApplier().Replay(0, record, log.Length, written); err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf(":%d\r\n", written.Add(2*time.Hour).UnixMilli())
+		if got := client.do("PEXPIRETIME", "k"); got != want {
+			t.Errorf("%s: the key expires at %q, want %q", effect, got, want)
 		}
 	}
 }

@@ -42,9 +42,10 @@ type Batch struct {
 
 // repeating is how a batch repeats effects of the log.
 type repeating struct {
-	applying bool  // it does
-	locking  bool  // beside clients that read
-	failure  error // the first that repeating them met
+	applying  bool  // it does
+	locking   bool  // beside clients that read
+	writtenMs int64 // when a start repeats them, the time at which they came
+	failure   error // the first that repeating them met
 }
 
 // starting reports whether a start repeats effects, which were told of when they happened.
@@ -277,7 +278,7 @@ func (b *Batch) run(c *Invocation) Outcome {
 	// A command begins when the one before it ended, or when Tick was called: the clock is read
 	// once for each.
 	start := b.clock.last
-	now := b.clock.unixMs(start)
+	now := b.unixMs()
 	c.Session.noteActive(now)
 	state := c.Session.State
 	b.running.underway, b.running.undo, b.running.replaced = true, nil, b.running.replaced[:0]
@@ -317,6 +318,15 @@ func (b *Batch) run(c *Invocation) Outcome {
 	b.clock.commands += b.clock.last - start
 	b.accountAll(c, time.Duration(b.clock.last-start))
 	return Done
+}
+
+// unixMs is the time for a command that begins. A start repeats effects as of when they came: what
+// is relative to that doesn't begin anew.
+func (b *Batch) unixMs() int64 {
+	if b.repeat.starting() {
+		return b.repeat.writtenMs
+	}
+	return b.clock.unixMs(b.clock.last)
 }
 
 // again reports whether an error has the outermost request executed again, in the state of before,

@@ -18,7 +18,7 @@ func expire(t *testing.T, engine *Engine, log *enginetest.Log, keys ...string) {
 	for _, key := range keys {
 		effect := fmt.Appendf(nil, "*5\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$1\r\nv\r\n$4\r\nPXAT\r\n$4\r\n1000\r\n", len(key), key)
 		log.Length += int64(len(effect))
-		if err := applier.Replay(0, effect, log.Length); err != nil {
+		if err := applier.Replay(0, effect, log.Length, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 	}

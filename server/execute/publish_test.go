@@ -78,7 +78,7 @@ func TestAStartPublishesNothing(t *testing.T) {
 	e.Listeners.Add(listener, ChannelKind, "channel")
 	record := resp.AppendRequest(nil, words("PUBLISH", "channel", "formerly")...)
 	log.Length += int64(len(record))
-	if err := e.NewLogApplier().Replay(0, record, log.Length); err != nil {
+	if err := e.NewLogApplier().Replay(0, record, log.Length, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if told.Len() > 0 {
