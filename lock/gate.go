@@ -9,7 +9,7 @@ import (
 // SWAPDB …) close. Each owner that passes has a door of its own, so that no word is shared on the
 // way of an ordinary command.
 type Gate struct {
-	closed atomic.Int32
+	closed atomic.Bool // or about to be
 	doors  []door
 
 	closing sync.Mutex // held by whoever has closed the gate
@@ -28,12 +28,16 @@ func NewGate(doors int) *Gate { return &Gate{doors: make([]door, doors)} }
 // TryEnter passes the gate, unless it is closed or about to be.
 func (g *Gate) TryEnter(door int) bool {
 	g.doors[door].inside.Add(1)
-	if g.closed.Load() == 0 {
+	if !g.closed.Load() {
 		return true
 	}
 	g.doors[door].inside.Add(-1)
 	return false
 }
+
+// Closed is true while the gate is closed, or about to be: who is inside for long looks at it, and
+// leaves.
+func (g *Gate) Closed() *atomic.Bool { return &g.closed }
 
 // Leave gives back what TryEnter took.
 func (g *Gate) Leave(door int) {
@@ -46,7 +50,7 @@ func (g *Gate) Leave(door int) {
 // called. It blocks: it is for workers, not for reactors.
 func (g *Gate) Close(yield func()) (open func()) {
 	g.closing.Lock()
-	g.closed.Store(1)
+	g.closed.Store(true)
 	for i := range g.doors {
 		for g.doors[i].inside.Load() != 0 {
 			yield()
@@ -56,7 +60,7 @@ func (g *Gate) Close(yield func()) (open func()) {
 }
 
 func (g *Gate) open() {
-	g.closed.Store(0)
+	g.closed.Store(false)
 	g.mu.Lock()
 	waiting := g.waiting
 	g.waiting = nil
@@ -70,7 +74,7 @@ func (g *Gate) open() {
 // WhenOpen calls wake once as soon as the gate is open, at once if it is.
 func (g *Gate) WhenOpen(wake func()) {
 	g.mu.Lock()
-	if g.closed.Load() == 0 {
+	if !g.closed.Load() {
 		g.mu.Unlock()
 		wake()
 		return

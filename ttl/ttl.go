@@ -30,7 +30,7 @@ type Index interface {
 	// got their time since it was called last come even if they are before that place: a commit may
 	// take longer than its keys live.
 	Due(database int, behind Due, now int64, limit int) ([]Due, error)
-	// CountDue is how many keys Due would return.
+	// CountDue is how many keys Due would return, or fewer when the count would hold up others.
 	CountDue(database int, behind Due, now int64, limit int) (int, error)
 }
 

@@ -2,6 +2,7 @@ package execute
 
 import (
 	"bytes"
+	"errors"
 	"time"
 
 	"kedis/storage"
@@ -45,7 +46,7 @@ func (x *fieldExpiries) Waiting(database int) (space uint32, hashes int64) {
 }
 
 func (x *fieldExpiries) Due(database int, behind ttl.Due, now int64, limit int) (due []ttl.Due, err error) {
-	x.read(now, func(t *storage.Txn) {
+	x.read(storage.Mode{}, now, func(t *storage.Txn) {
 		if err = t.DB(database).SeekExpiringHashes(); err == nil {
 			due, err = t.DB(database).DueHashes(behind, now, limit)
 		}
@@ -53,9 +54,8 @@ func (x *fieldExpiries) Due(database int, behind ttl.Due, now int64, limit int) 
 	return due, err
 }
 
-func (x *fieldExpiries) CountDue(database int, behind ttl.Due, now int64, limit int) (count int, err error) {
-	x.read(now, func(t *storage.Txn) { count, err = t.DB(database).CountDueHashes(behind, now, limit) })
-	return count, err
+func (x *fieldExpiries) CountDue(database int, behind ttl.Due, now int64, limit int) (int, error) {
+	return x.count(now, func(t *storage.Txn) (int, error) { return t.DB(database).CountDueHashes(behind, now, limit) })
 }
 
 type expiries struct {
@@ -80,24 +80,34 @@ func (x *expiries) Ready() bool {
 }
 
 func (x *expiries) Due(database int, behind ttl.Due, now int64, limit int) (due []ttl.Due, err error) {
-	x.read(now, func(t *storage.Txn) { due, err = t.DB(database).Due(behind, now, limit) })
+	x.read(storage.Mode{}, now, func(t *storage.Txn) { due, err = t.DB(database).Due(behind, now, limit) })
 	return due, err
 }
 
-func (x *expiries) CountDue(database int, behind ttl.Due, now int64, limit int) (count int, err error) {
-	x.read(now, func(t *storage.Txn) { count, err = t.DB(database).CountDue(behind, now, limit) })
+func (x *expiries) CountDue(database int, behind ttl.Due, now int64, limit int) (int, error) {
+	return x.count(now, func(t *storage.Txn) (int, error) { return t.DB(database).CountDue(behind, now, limit) })
+}
+
+// count counts many records, and ends with what it has when somebody wants whole databases: all
+// others would wait for it, too.
+func (x *expiries) count(now int64, f func(*storage.Txn) (int, error)) (count int, err error) {
+	mode := storage.Mode{Unwanted: x.engine.Gate.Closed()}
+	x.read(mode, now, func(t *storage.Txn) { count, err = f(t) })
+	if errors.Is(err, storage.ErrUnwanted) {
+		err = nil
+	}
 	return count, err
 }
 
 // read calls f with a transaction that reads, unless whole databases change, or the store is opened
 // again: nothing is lost by looking later.
-func (x *expiries) read(now int64, f func(*storage.Txn)) {
+func (x *expiries) read(mode storage.Mode, now int64, f func(*storage.Txn)) {
 	x.engine.onWorker(x.batch, func(b *Batch) {
 		if !b.locks.enter() {
 			return
 		}
 		defer b.locks.leave()
-		b.txn.Begin(storage.Mode{}, now, 0)
+		b.txn.Begin(mode, now, 0)
 		f(b.txn)
 		b.txn.Reset()
 	})

@@ -2,12 +2,14 @@ package execute
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"kedis/lock"
 	"kedis/server/enginetest"
+	"kedis/storage"
 	"kedis/ttl"
 )
 
@@ -116,4 +118,25 @@ func TestNothingIsRemovedBesideAChangeOfDatabases(t *testing.T) {
 	mustBeDue(t, expiries)
 	open()
 	mustBeDue(t, expiries, "a")
+}
+
+// TestACountEndsWhenDatabasesAreToChange: everybody waits for who is inside of a gate that is about
+// to be closed.
+func TestACountEndsWhenDatabasesAreToChange(t *testing.T) {
+	engine, log := newTestEngine(t)
+	expiries, now := engine.newExpiries(), time.Now().UnixMilli()
+	expire(t, engine, log, "a", "b")
+	closed := make(chan func())
+	count, err := expiries.count(now, func(txn *storage.Txn) (int, error) {
+		go func() { closed <- engine.Gate.Close(runtime.Gosched) }()
+		for !engine.Gate.Closed().Load() {
+			runtime.Gosched()
+		}
+		return txn.DB(0).CountDue(ttl.Due{}, now, 1<<20)
+	})
+	if count != 0 || err != nil {
+		t.Errorf("it went on, and counted %d (%v)", count, err)
+	}
+	(<-closed)()
+	mustBeDue(t, expiries, "a", "b")
 }
