@@ -36,6 +36,10 @@ func TestDatabases(t *testing.T) {
 		{"alice", "multi", "+OK"}, {"alice", "set k v", "+QUEUED"}, {"default", "acl setuser alice resetdbs", "+OK"},
 		{"alice", "exec", "[" + changed + "]"}, {"alice", "get k", no}, {"alice", "select 2", no}, {"alice", "ping", "+PONG"},
 		{"default", "acl setuser alice alldbs", "+OK"}, {"alice", "flushall", "+OK"},
+		// A script asks with whatever words it likes.
+		{"alice", "select 2", "+OK"}, {"default", "acl setuser alice db=2", "+OK"},
+		{"alice", "eval return{redis.acl_check_cmd('select'),redis.acl_check_cmd('swapdb'),redis.acl_check_cmd('swapdb','2')} 0", "[:1 :1 :1]"},
+		{"alice", "eval return{redis.acl_check_cmd('swapdb','1'),redis.acl_check_cmd('get'),redis.acl_check_cmd('flushall','x')} 0", "[nil :1 nil]"},
 		// Each selector has databases of its own.
 		{"bob", "set a 1", "+OK"}, {"bob", "get a", no}, {"bob", "select 2", "+OK"}, {"bob", "get a", "nil"}, {"bob", "set a 1", no}, {"bob", "select 3", no},
 		{"bob", "ping", "-NOPERM this user has no permissions to run the 'ping' command"},

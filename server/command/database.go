@@ -34,10 +34,10 @@ func databaseFamily() Family {
 	}}
 }
 
-// databasesIn finds the databases that stand at some words.
+// databasesIn finds the databases that stand at some words, as far as there are so many.
 func databasesIn(words ...int) func(args [][]byte, number int) (database int, ok bool) {
 	return func(args [][]byte, number int) (int, bool) {
-		if number >= len(words) {
+		if number >= len(words) || words[number] >= len(args) {
 			return 0, false
 		}
 		database, err := parseDatabase(args[words[number]], math.MaxInt32)

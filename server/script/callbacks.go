@@ -10,18 +10,21 @@ import (
 	"unsafe"
 )
 
-// What C calls. No panic may cross C: Run passes it on.
+// What C calls. No panic may cross C: Run and Load pass it on.
 
 func stateOf(handle C.uintptr_t) *State { return cgo.Handle(handle).Value().(*State) }
+
+// catch keeps what the host has panicked with, and has the script end.
+func (s *State) catch() {
+	if p := recover(); p != nil {
+		s.panicked, s.c.ending = p, C.END_TAKEN_BACK
+	}
+}
 
 //export scriptCall
 func scriptCall(handle C.uintptr_t, words *C.char, length C.size_t, count C.int) (ok C.int) {
 	s := stateOf(handle)
-	defer func() {
-		if p := recover(); p != nil {
-			s.panicked, ok = p, 0
-		}
-	}()
+	defer s.catch()
 	reply, going := s.host.Call(s.words(words, length, count), int(s.c.protocol))
 	if !going {
 		return 0
@@ -35,6 +38,7 @@ func scriptCall(handle C.uintptr_t, words *C.char, length C.size_t, count C.int)
 //export scriptMay
 func scriptMay(handle C.uintptr_t, words *C.char, length C.size_t, count C.int) C.int {
 	s := stateOf(handle)
+	defer s.catch()
 	switch may, known := s.host.May(s.words(words, length, count)); {
 	case !known:
 		return -1
@@ -46,7 +50,9 @@ func scriptMay(handle C.uintptr_t, words *C.char, length C.size_t, count C.int) 
 
 //export scriptLog
 func scriptLog(handle C.uintptr_t, level C.int, text *C.char, length C.size_t) {
-	stateOf(handle).host.Log(int(level), C.GoStringN(text, C.int(length)))
+	s := stateOf(handle)
+	defer s.catch()
+	s.host.Log(int(level), C.GoStringN(text, C.int(length)))
 }
 
 //export scriptSHA1

@@ -241,6 +241,44 @@ func (h killing) Call([][]byte, int) ([]byte, bool) {
 	return []byte("+OK\r\n"), true
 }
 
+// panicking is a host that panics.
+type panicking struct{ noHost }
+
+func (panicking) Call([][]byte, int) ([]byte, bool) { panic("call") }
+func (panicking) May([][]byte) (may, known bool)    { panic("may") }
+func (panicking) Log(int, string)                   { panic("log") }
+
+// TestPanicPassesC: what a host panics with comes to whoever has called the state, whatever the
+// script does to catch errors, and the state is as it was.
+func TestPanicPassesC(t *testing.T) {
+	state := open(t)
+	for want, program := range map[string]string{
+		"call": `pcall(redis.call, "PING") while true do end`,
+		"may":  `pcall(redis.acl_check_cmd, "PING") while true do end`,
+		"log":  `pcall(redis.log, redis.LOG_WARNING, "x") while true do end`,
+	} {
+		compiled, err := state.Compile(shaOf(program), []byte(program))
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkPanic(t, want, func() { state.Run(panicking{}, &script.Run{Script: compiled, Protocol: 2, Within: time.Second}) })
+		checkHonest(t, state, program)
+	}
+	source := []byte(`redis.log(redis.LOG_WARNING, "x") while true do end`)
+	checkPanic(t, "log", func() { state.Load(panicking{}, 1, source, time.Second) })
+	checkHonest(t, state, string(source))
+}
+
+func checkPanic(t *testing.T, want string, run func()) {
+	t.Helper()
+	defer func() {
+		if got := recover(); got != want {
+			t.Errorf("it panics with %v, want %s", got, want)
+		}
+	}()
+	run()
+}
+
 // TestKillEndsLargeSteps: and the line of the script is told, though nobody has caught an error.
 func TestKillEndsLargeSteps(t *testing.T) {
 	for _, program := range []string{

@@ -58,9 +58,9 @@ func (s *State) Loaded(library uint64) bool {
 // CompileError, RegisterError.
 func (s *State) Load(host Host, number uint64, source []byte, within time.Duration) ([]Function, error) {
 	s.host = host
+	defer s.leave()
 	var compiled C.int
 	end := End(C.interpreter_load(s.c, chars(source), C.size_t(len(source)), C.int64_t(within), &compiled))
-	s.host = nil
 	functions, references := s.registered()
 	switch {
 	case end == Done:

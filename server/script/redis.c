@@ -156,6 +156,7 @@ static int redis_log(lua_State *L) {
 		add(L, &in->output, text, length);
 	}
 	scriptLog(in->handle, level, in->output.data, in->output.length);
+	end_if_ending(L);
 	return 0;
 }
 
@@ -200,6 +201,7 @@ static int redis_acl_check_cmd(lua_State *L) {
 	if (wrong != NULL)
 		return raise(L, wrong);
 	int may = scriptMay(in->handle, in->output.data, in->output.length, lua_gettop(L));
+	end_if_ending(L);
 	if (may < 0)
 		return raise(L, "ERR Invalid command passed to redis.acl_check_cmd()");
 	lua_pushboolean(L, may);

@@ -185,19 +185,24 @@ func (s *State) Run(host Host, r *Run) Result {
 	}
 	end := C.interpreter_run(s.c, function, registered, literals, chars(s.parameters), C.size_t(len(r.Keys)),
 		C.size_t(len(r.Arguments)), C.int(r.Protocol), C.int64_t(r.Within))
-	s.host = nil
 	if cap(s.parameters) > retainedParameters {
 		s.parameters = nil
 	}
-	if p := s.panicked; p != nil {
-		s.panicked = nil
-		panic(p)
-	}
+	s.leave()
 	result := Result{End: End(end), Output: s.output(), Met: s.c.met != 0}
 	if (result.End == Failed || result.End == Killed) && s.c.line > 0 {
 		result.Line, result.Source = int(s.c.line), C.GoString(&s.c.source[0])
 	}
 	return result
+}
+
+// leave lets go of the host. What that has panicked with goes on to the caller.
+func (s *State) leave() {
+	s.host = nil
+	if p := s.panicked; p != nil {
+		s.panicked = nil
+		panic(p)
+	}
 }
 
 // Kill ends the run. It is called from another goroutine, while Run is under way: a call that comes
