@@ -459,7 +459,7 @@ func setExpiring(c *Invocation, unit *expiryUnit) error {
 
 // setKeyFlags tells SET with GET or a condition, which read the old value, from SET without.
 func setKeyFlags(args [][]byte) KeyFlags {
-	for _, word := range args[3:] {
+	for _, word := range args[min(3, len(args)):] {
 		if equalFold(word, "get") || isStringCondition(word) {
 			return RW | Access | Update
 		}

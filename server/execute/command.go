@@ -46,7 +46,7 @@ type Command struct {
 	Touching Touching
 	Channels ChannelWords // which of its words are channels
 	// Databases returns a database that it uses besides the selected one, by its number from 0 on,
-	// or access.AllDatabases. The words are of a valid arity.
+	// or access.AllDatabases. There may be too few words.
 	Databases func(args [][]byte, number int) (database int, ok bool)
 
 	Subscribed bool                           // is allowed in RESP2 while the session listens to channels
@@ -62,8 +62,8 @@ type Command struct {
 	// Adapt returns the flags that it has with certain words, when they can be others than Flags:
 	// SORT without STORE only reads. The words are of a valid arity.
 	Adapt func(flags Flags, args [][]byte) Flags
-	// KeyFlags returns what it does with its key, where that depends on the words, which are of a
-	// valid arity: its specification says VariableFlags.
+	// KeyFlags returns what it does with its key, where that depends on the words behind it: its
+	// specification says VariableFlags. There may be too few words.
 	KeyFlags func(args [][]byte) KeyFlags
 	// Elsewhere finds its key in another database than the selected one. The words are of a valid
 	// arity.

@@ -78,8 +78,8 @@ func KeyElsewhere(index int, flags KeyFlags, database int) KeyReference {
 	return KeyReference{Index: index, Flags: flags, elsewhere: true, database: int32(database)}
 }
 
-// KeysOf appends where the keys stand among words of a valid arity. It doesn't allocate when dst
-// is large enough.
+// KeysOf appends where the keys stand among words, which for GetKeys are of a valid arity. It
+// doesn't allocate when dst is large enough.
 func (c *Command) KeysOf(dst []KeyReference, args [][]byte) ([]KeyReference, error) {
 	if c.GetKeys != nil {
 		found, err := c.GetKeys(args)
@@ -105,6 +105,9 @@ func (c *Command) keysByLooseCount(dst []KeyReference, args [][]byte) ([]KeyRefe
 	}
 	spec := &c.Keys[counted]
 	first := spec.Index + spec.First
+	if spec.Index+spec.Count >= len(args) {
+		return dst, ErrInvalidKeys
+	}
 	count := leadingInteger(args[spec.Index+spec.Count])
 	if count < 1 || count > len(args)-first {
 		return dst, ErrInvalidKeys

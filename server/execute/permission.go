@@ -77,11 +77,12 @@ func (c *Invocation) PermitCall(r *Request) error {
 	return nil
 }
 
-// MayCall is PermitCall for a script that only asks.
+// MayCall is PermitCall for a script that only asks. As in Redis the words may lack some.
 func (c *Invocation) MayCall(r *Request) bool {
 	if c.mayAll(r) {
 		return true
 	}
+	r.presume()
 	r.locate(c.Engine.Store, c.Session.Database)
 	why, _ := c.Session.User.Rules().Check(r)
 	return why == access.Permitted

@@ -89,6 +89,17 @@ func (r *Request) read(found, container *Command, args [][]byte) {
 	}
 }
 
+// presume looks at words that lack some, or are too many, as if they were right: for who only asks.
+func (r *Request) presume() {
+	if !r.malformed || r.Command.GetKeys != nil {
+		return
+	}
+	r.flags = r.Command.Flags
+	if keys, err := r.Command.KeysOf(r.keys, r.Args); err == nil {
+		r.keys = keys
+	}
+}
+
 // unlocated is the database of a request whose stripes aren't known.
 const unlocated = -1
 
