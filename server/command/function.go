@@ -302,13 +302,10 @@ func cmdFunctionRestore(c *Invocation) error {
 		c.Txn.FlushLibraries()
 		next = &libraries{}
 	}
+	if next, err = next.join(restored, policy.replace); err != nil {
+		return err
+	}
 	for _, l := range restored.list {
-		if !policy.replace && next.named(l.name) != nil {
-			return Errorf("ERR Library %s already exists", l.name)
-		}
-		if next, err = next.with(l, policy.replace); err != nil {
-			return err
-		}
 		if err := c.Txn.PutLibrary(l.name, l.source); err != nil {
 			return err
 		}

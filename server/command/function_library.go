@@ -119,6 +119,27 @@ func (l *libraries) with(added *library, replace bool) (*libraries, error) {
 	return newLibraries(slices.Insert(slices.Clone(l.list), index, added)), nil
 }
 
+// join returns the libraries and others, instead of those of their names if they may replace them.
+// Those go first: a function may have moved from one library to another.
+func (l *libraries) join(others *libraries, replace bool) (joined *libraries, err error) {
+	joined = l
+	for _, one := range others.list {
+		if joined.named(one.name) == nil {
+			continue
+		}
+		if !replace {
+			return nil, Errorf("ERR Library %s already exists", one.name)
+		}
+		joined = joined.without(one.name)
+	}
+	for _, one := range others.list {
+		if joined, err = joined.with(one, false); err != nil {
+			return nil, err
+		}
+	}
+	return joined, nil
+}
+
 func errLibraryExists(name string) error { return Errorf("ERR Library '%s' already exists", name) }
 
 // without returns the libraries without one of them.
