@@ -241,6 +241,24 @@ func (h killing) Call([][]byte, int) ([]byte, bool) {
 	return []byte("+OK\r\n"), true
 }
 
+// TestCompiledScriptsLeaveRoom: scripts that were compiled and run no more don't take the memory of
+// those that come, however little there is.
+func TestCompiledScriptsLeaveRoom(t *testing.T) {
+	pool := script.NewPool(script.Options{Memory: 4 << 20})
+	defer pool.Close()
+	for i := range 500 {
+		state, err := pool.Get()
+		if err != nil {
+			t.Fatal(err)
+		}
+		program := fmt.Sprintf("return #('%d%s' .. ('x'):rep(1e5))", i, strings.Repeat("x", 20000))
+		if result := run(t, state, program, 0); result.End != script.Done {
+			t.Fatalf("after %d scripts: %v %q", i, result.End, result.Output)
+		}
+		pool.Put(state)
+	}
+}
+
 // panicking is a host that panics.
 type panicking struct{ noHost }
 

@@ -5,7 +5,8 @@ import "sync"
 // Pool has the states that nobody uses. The one that was given back last is given out next: its
 // memory is near.
 type Pool struct {
-	options Options
+	options  Options
+	retained int64 // how much a state may hold that waits
 
 	mu    sync.Mutex
 	free  []*State
@@ -13,14 +14,17 @@ type Pool struct {
 }
 
 const (
-	// retainedMemory is how much a state may hold that waits: what has grown larger is closed.
-	retainedMemory = 32 << 20
+	// retainedMemory is how much a state may hold that waits, and at most such a part of what a
+	// script may use, so that the next one has the rest: what has grown larger is closed.
+	retainedMemory, retainedPart = 32 << 20, 4
 	// retainedScripts is how many compiled scripts it may hold.
 	retainedScripts = 1000
 )
 
 // NewPool makes an empty pool.
-func NewPool(o Options) *Pool { return &Pool{options: o} }
+func NewPool(o Options) *Pool {
+	return &Pool{options: o, retained: min(retainedMemory, o.Memory/retainedPart)}
+}
 
 // Get returns a state, a new one if all are in use.
 func (p *Pool) Get() (*State, error) {
@@ -47,7 +51,7 @@ func (p *Pool) Get() (*State, error) {
 
 // Put gives a state back.
 func (p *Pool) Put(s *State) {
-	if s.Used() > retainedMemory {
+	if s.Used() > p.retained {
 		s.Close()
 		return
 	}
