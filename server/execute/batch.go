@@ -280,6 +280,7 @@ func (b *Batch) run(c *Invocation) Outcome {
 	start := b.clock.last
 	now := b.unixMs()
 	c.Session.noteActive(now)
+	c.Session.takeRules()
 	state := c.Session.State
 	b.running.underway, b.running.undo, b.running.replaced = true, nil, b.running.replaced[:0]
 	b.running.began, b.running.turnedUp, b.running.readMore = start, b.running.turnedUp[:0], false

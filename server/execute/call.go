@@ -31,14 +31,15 @@ func (c *Invocation) NeedsEverything() bool {
 // Written is how many records the invocation, and those in it, have written.
 func (c *Invocation) Written() int { return c.Txn.Written(&c.before.txn) }
 
-// Refusal is nil, or why a gate refuses a request that is to run inside of this one. When this one
-// has written, the gates of writes let it go on, or half of it would be kept. A server that is to
-// have another role waits until it ends.
+// Refusal is nil, or why a gate refuses a request that is to run inside of this one; what its user
+// may do, PermitCall says. When this one has written, the gates of writes let it go on, or half of
+// it would be kept. A server that is to have another role waits until it ends.
 func (c *Invocation) Refusal(r *Request) error {
+	but := gatesOfUsers
 	if c.Written() > 0 {
-		return r.passBut(gatesOfWrites, c.batch, c.Session)
+		but |= gatesOfWrites
 	}
-	return r.pass(c.batch, c.Session)
+	return r.passBut(but, c.batch, c.Session)
 }
 
 // Stale reports whether the data is a replica's that has lost its primary, and is configured not to

@@ -38,6 +38,9 @@ const (
 // gatesOfWrites are those that ask whether anything may be written now.
 const gatesOfWrites = gateLog | gateReplicas | gateSynchronous | gateReplica
 
+// gatesOfUsers are those that ask what the session's user may do.
+const gatesOfUsers = gateAuthentication | gatePermission
+
 // any reports whether any of some conditions is met.
 func (u *inUse) any(of conditions) bool { return u.bits.Load()&of != 0 }
 

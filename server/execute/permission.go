@@ -35,6 +35,7 @@ func requirePermission(b *Batch, s *Session, r *Request) error {
 	if s.User == nil || s.User.Unrestricted() || b.repeat.applying {
 		return nil
 	}
+	s.takeRules()
 	database := s.Database
 	if t := &s.Transaction; t.Active && t.selects > 0 {
 		database = t.selects - 1
@@ -54,7 +55,8 @@ func refused(why access.Reason, r *Request) error {
 	return Error("NOPERM this user has no permissions to " + strings.Replace(denials[why].refused, "%s", r.Command.full, 1))
 }
 
-// Permit is nil, or why the session's user may not make a request inside of EXEC any longer.
+// Permit is nil, or why the session's user might not make a request inside of EXEC any longer when
+// that began.
 func (c *Invocation) Permit(r *Request) error {
 	if c.mayAll(r) {
 		return nil
@@ -84,14 +86,13 @@ func (c *Invocation) MayCall(r *Request) bool {
 	}
 	r.presume()
 	r.locate(c.Engine.Store, c.Session.Database)
-	why, _ := c.Session.User.Rules().Check(r)
+	why, _ := c.Session.rules.Check(r)
 	return why == access.Permitted
 }
 
 // mayAll reports whether a request inside of this one needs no permission.
 func (c *Invocation) mayAll(r *Request) bool {
-	user := c.Session.User
-	return user == nil || user.Unrestricted() || r.Command.Flags&NoAuth != 0 || c.Applying()
+	return c.Session.User == nil || c.Session.rules.Unrestricted() || r.Command.Flags&NoAuth != 0 || c.Applying()
 }
 
 // The contexts of denials, as ACL LOG tells them.
@@ -105,7 +106,7 @@ const (
 // notes that.
 func (e *Engine) denied(s *Session, r *Request, database int, context string) access.Reason {
 	r.locate(e.Store, database)
-	why, index := s.User.Rules().Check(r)
+	why, index := s.rules.Check(r)
 	if why != access.Permitted {
 		e.deny(s, r, why, index, s.User.Name(), context)
 	}
@@ -229,6 +230,6 @@ func (r *Request) Database(number int) (database int, ok bool) {
 // MayUseEveryKey reports whether the session's user may do something with all keys by this request:
 // which ones it will come to can't be told from its words.
 func (c *Invocation) MayUseEveryKey(needs access.Permission) bool {
-	user := c.Session.User
-	return user == nil || user.Unrestricted() || c.Applying() || user.Rules().PermitsEveryKey(c.Request, needs)
+	s := c.Session
+	return s.User == nil || s.rules.Unrestricted() || c.Applying() || s.rules.PermitsEveryKey(c.Request, needs)
 }

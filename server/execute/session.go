@@ -103,7 +103,8 @@ type ending struct {
 // State is what commands change of a session. It is put back when a commit fails.
 type State struct {
 	Database      int
-	User          *access.User // who it is; nil is nobody, who may do everything: see SignIn
+	User          *access.User  // who it is; nil is nobody, who may do everything: see SignIn
+	rules         *access.Rules // of the user: see takeRules
 	Authenticated bool
 	Transaction   Transaction
 	Watching      bool // keys

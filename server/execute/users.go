@@ -68,6 +68,15 @@ func (e *Engine) SignInCertified(s *Session, names []string) {
 func (s *Session) setUser(user *access.User, authenticated bool) {
 	s.User, s.Authenticated = user, authenticated
 	s.user.Store(user)
+	s.takeRules()
+}
+
+// takeRules notes what the user may do now. The requests inside of another one are judged by what
+// was noted when that began: if the rules change meanwhile, all of it is done, or nothing.
+func (s *Session) takeRules() {
+	if s.User != nil {
+		s.rules = s.User.Rules()
+	}
 }
 
 // ShownUser is who the session is, for others; nil for who may do everything.
@@ -79,8 +88,11 @@ func (e *Engine) AuthenticationRequired(s *Session) bool {
 }
 
 // UserChanged ends at once what clients may do no longer, whose user was changed or deleted. Who
-// has changed it still gets a reply.
+// has changed it still gets a reply, and what follows in the same request is judged anew.
 func (e *Engine) UserChanged(user *access.User, by *Session) {
+	if by != nil {
+		by.takeRules()
+	}
 	for _, s := range e.Clients.All() {
 		if s.ShownUser() != user {
 			continue

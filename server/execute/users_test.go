@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"kedis/internal/metrics"
 	"kedis/server/enginetest"
 	"kedis/storage/layout"
 )
@@ -75,6 +76,69 @@ func TestUsersChangeBesideClients(t *testing.T) {
 	}
 	close(stop)
 	running.Wait()
+}
+
+// TestUserChangesWithinARequest: a transaction, or a script, is done as a whole when its user's
+// rules change while it runs; the next request is refused.
+func TestUserChangesWithinARequest(t *testing.T) {
+	const script = "redis.call('SET', 'a', 1) redis.call('meanwhile') redis.call('SET', 'b', 1) return redis.acl_check_cmd('SET', 'b', 2)"
+	for name, change := range map[string]func(e *Engine) error{
+		"rules": func(e *Engine) error {
+			_, err := e.Users.Set("alice", []string{"-set"})
+			return err
+		},
+		"deleted": func(e *Engine) error {
+			user := e.Users.Delete("alice")
+			e.UserChanged(user, nil)
+			return nil
+		},
+	} {
+		for _, requests := range [][]string{{"EVAL|" + script + "|0"}, {"MULTI", "SET|a|1", "meanwhile", "SET|b|1", "EXEC"}} {
+			e, _ := newTestEngine(t)
+			row := &Command{Name: "meanwhile", Arity: 1, Flags: Fast, Summary: "Is what another client does.", Group: "server", Since: "1.0.0"}
+			row.Run = func(c *Invocation) error {
+				c.Reply.OK()
+				return change(e)
+			}
+			e.Table.add(row)
+			row.Measures = metrics.NewCommand(e.Statistics.Lanes)
+			admin, c := newTestClient(t, e), newTestClient(t, e)
+			e.Clients.Add(c.session)
+			admin.do("ACL", "SETUSER", "alice", "on", "nopass", "+@all", "~*")
+			c.do("AUTH", "alice", "x")
+			for _, request := range requests {
+				if reply := c.do(strings.Split(request, "|")...); strings.Contains(reply, "-") {
+					t.Errorf("%s: %s is answered %q", name, request, reply)
+				}
+			}
+			if reply := admin.do("EXISTS", "a", "b"); reply != ":2\r\n" {
+				t.Errorf("%s: %s: EXISTS is %q", name, requests[0], reply)
+			}
+			if reply := c.do("SET", "c", "1"); reply != "" && !strings.HasPrefix(reply, "-NOPERM") {
+				t.Errorf("%s: the next request is answered %q", name, reply)
+			}
+			if reply := admin.do("EXISTS", "c"); reply != ":0\r\n" {
+				t.Errorf("%s: the next request is done", name)
+			}
+		}
+	}
+}
+
+// TestAuthenticationWithinATransaction: what follows AUTH is the other user's, judged by the rules
+// of that moment.
+func TestAuthenticationWithinATransaction(t *testing.T) {
+	e, _ := newTestEngine(t)
+	admin, c := newTestClient(t, e), newTestClient(t, e)
+	admin.do("ACL", "SETUSER", "alice", "on", "nopass", "+@all", "~*")
+	admin.do("ACL", "SETUSER", "bob", "on", "nopass", "+@all", "-set", "~*")
+	c.do("AUTH", "alice", "x")
+	for _, request := range []string{"MULTI", "SET a 1", "AUTH bob x", "SET b 1", "AUTH alice x", "SET c 1"} {
+		c.do(strings.Fields(request)...)
+	}
+	reply := c.do("EXEC")
+	if !strings.HasPrefix(reply, "*5\r\n+OK\r\n+OK\r\n-NOPERM ") || !strings.HasSuffix(reply, "\r\n+OK\r\n+OK\r\n") {
+		t.Errorf("EXEC: %q", reply)
+	}
 }
 
 // TestKilledWhileItWaitsForALock: who kills a client and changes a key finds the change untouched,
