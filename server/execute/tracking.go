@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"kedis/internal/keyevent"
 	"kedis/internal/resp"
 	"kedis/server/tracking"
 	"kedis/storage"
@@ -356,7 +357,7 @@ func gatherChanges(events *storage.KeyEvents, loops []change) changes {
 			loops = loops[1:]
 		}
 		var by *Session
-		if len(loops) > 0 && at >= loops[0].from {
+		if len(loops) > 0 && at >= loops[0].from && event.Name != keyevent.Expired { // which is nobody's doing
 			by = loops[0].by
 		}
 		at++

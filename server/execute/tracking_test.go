@@ -152,3 +152,19 @@ func TestLoopThatIsTakenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestNobodyExpires: that a key had expired is no change of the client whose command removes it.
+func TestNobodyExpires(t *testing.T) {
+	for _, mode := range []string{"NOLOOP", "BCAST NOLOOP"} {
+		e, log := newTestEngine(t)
+		expire(t, e, log, "key")
+		var told strings.Builder
+		c := &testClient{t, e, e.NewBatch(0), e.NewClient(sending{sent: &told})}
+		for _, request := range []string{"HELLO 3", "CLIENT TRACKING ON " + mode, "GET key", "COPY key other"} {
+			c.do(strings.Fields(request)...)
+		}
+		if strings.Count(told.String(), "invalidate\r\n*1\r\n$3\r\nkey\r\n") != 1 {
+			t.Errorf("%s: the client is told %q", mode, &told)
+		}
+	}
+}
