@@ -83,7 +83,7 @@ func cmdFlushAll(c *Invocation) error {
 
 // flush empties a database, and tells those who watch keys of it.
 func flush(c *Invocation, database int) error {
-	if err := c.Engine.Watches.DatabaseChanged(database, execute.PresenceIn(c.InDatabase(database)), execute.PresentNowhere); err != nil {
+	if err := c.Engine.Watches.DatabaseChanged(database, execute.PresenceIn(c.InDatabase(database), c.Now), execute.PresentNowhere); err != nil {
 		return err
 	}
 	c.Txn.Flush(database)
@@ -101,7 +101,7 @@ func cmdSwapDB(c *Invocation) error {
 		c.Reply.OK()
 		return nil
 	}
-	ofOne, ofOther := execute.PresenceIn(c.InDatabase(one)), execute.PresenceIn(c.InDatabase(other))
+	ofOne, ofOther := execute.PresenceIn(c.InDatabase(one), c.Now), execute.PresenceIn(c.InDatabase(other), c.Now)
 	if err := c.Engine.Watches.DatabaseChanged(one, ofOne, ofOther); err != nil {
 		return err
 	}

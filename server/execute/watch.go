@@ -109,7 +109,8 @@ func (w *watches) Changed(events *storage.KeyEvents, first int) {
 		}
 		watched := watchedKey{e.Database, string(e.Key)}
 		for s, entry := range w.byKey[watched] {
-			if e.Name != keyevent.Expired || !s.entries[entry].sawExpire() {
+			gone := e.Name == keyevent.Expired || e.Name == keyevent.Removed // as a primary tells its replica
+			if !gone || !s.entries[entry].sawExpire() {
 				s.dirty.Store(true)
 			}
 		}
@@ -133,14 +134,15 @@ const (
 	present
 )
 
-// PresenceIn returns what a database has of keys.
-func PresenceIn(db storage.DB) func(key []byte) (presence, error) {
+// PresenceIn returns what a database has of keys at a time (Unix ms). What has expired by then has,
+// for those who watch it, also on a replica, which leaves it to its primary.
+func PresenceIn(db storage.DB, now int64) func(key []byte) (presence, error) {
 	return func(key []byte) (presence, error) {
 		k, err := db.LookupAny(key)
 		switch {
 		case err != nil || !k.Exists:
 			return missing, err
-		case db.Expired(k):
+		case k.ExpireMs != 0 && k.ExpireMs <= now:
 			return expired, nil
 		}
 		return present, nil
