@@ -438,6 +438,7 @@ func setUntil(c *Invocation, key []byte, old *storage.Key, value []byte, expireM
 	}
 	if !old.Exists {
 		c.NoEffect()
+		c.Txn.KeyEvents().Add(c.DB.Number(), key, keyevent.Changed, layout.String) // it was there for a moment
 		return nil
 	}
 	c.Effect(wordDel, key)
