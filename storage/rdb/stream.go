@@ -198,8 +198,9 @@ const (
 	repeatedFree = 1 << 30
 )
 
-// textBytes is how much memory each field and each value of an entry takes, beside the node.
-const textBytes = 24
+// textBytes is about how much memory each field and each value of an entry takes, beside the node,
+// with what is left behind while a list of very many grows.
+const textBytes = 100
 
 // mayHave reports whether an entry may have so many fields and values. In a compressed node one has
 // as little as a fortieth of a byte. So all may take as much memory as a string may, or there may
