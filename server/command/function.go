@@ -24,9 +24,12 @@ func callsFunction(name string, readOnly bool, keys KeyFlags, notes, summary str
 	row := runsProgram(name, "7.0.0", readOnly, keys, notes)
 	row.Run, row.Plan, row.Functions, row.Summary = cmdFCall, planFunction, true, summary
 	row.Complexity, row.Syntax = "Depends on the function that is executed.", "function"+row.Syntax
-	row.Reads = func(e *execute.Engine, args [][]byte) bool {
-		f := keptBy(e).functions.current.Load().function(args[1])
-		return f != nil && f.flags.noWrites
+	flags := row.Flags
+	row.Declared = func(e *execute.Engine, args [][]byte) Flags {
+		if f := keptBy(e).functions.current.Load().function(args[1]); f != nil {
+			return f.flags.of(flags)
+		}
+		return flags
 	}
 	return row
 }

@@ -20,8 +20,10 @@ func scriptFamily() Family {
 func evaluate(name, since, what string, readOnly bool, keys KeyFlags, notes string, run func(*Invocation) error, summary string) Command {
 	row := runsProgram(name, since, readOnly, keys, notes)
 	row.Run, row.Plan, row.Complexity, row.Summary = run, planScript, "Depends on the script that is executed.", summary
-	row.Reads = func(e *execute.Engine, args [][]byte) bool {
-		return keptBy(e).scripts.onlyRead(args[1], what == "script")
+	flags := row.Flags
+	row.Declared = func(e *execute.Engine, args [][]byte) Flags {
+		declared := keptBy(e).scripts.declared(args[1], what == "script")
+		return declared.of(flags)
 	}
 	row.Syntax = what + row.Syntax
 	return row

@@ -46,6 +46,21 @@ type scriptFlags struct {
 	allowStale bool
 }
 
+// of are the flags of a command that runs it. Who says nothing may do what the command may.
+func (f *scriptFlags) of(command Flags) Flags {
+	if !f.declared {
+		return command
+	}
+	command &^= MayReplicate | Stale
+	if !f.noWrites {
+		command |= Write | DenyOOM
+	}
+	if f.allowStale {
+		command |= Stale
+	}
+	return command
+}
+
 func (s *scripts) init(o script.Options) {
 	s.known = map[string]*knownScript{}
 	s.pool = script.NewPool(o)
@@ -93,18 +108,22 @@ func (s *scripts) peek(c *Invocation) *knownScript {
 	return s.find(digits[:])
 }
 
-// onlyRead reports whether a script, which is given by its text or by its SHA-1, has said that it
-// writes nothing.
-func (s *scripts) onlyRead(script []byte, byText bool) bool {
-	if byText {
-		if !bytes.HasPrefix(script, []byte("#!")) {
-			return false
+// declared is what a script, which is given by its text or by its SHA-1, says of itself.
+func (s *scripts) declared(script []byte, byText bool) (flags scriptFlags) {
+	if !byText {
+		if known := s.find(script); known != nil {
+			flags = known.flags
 		}
-		flags, _, err := parseShebang(string(script))
-		return err == nil && flags.noWrites
+		return flags
 	}
-	known := s.find(script)
-	return known != nil && known.flags.noWrites
+	if !bytes.HasPrefix(script, []byte("#!")) {
+		return flags
+	}
+	flags, _, err := parseShebang(string(script))
+	if err != nil {
+		return scriptFlags{} // it doesn't run
+	}
+	return flags
 }
 
 func scriptDigest(text []byte) (digits [shaLength]byte) {

@@ -254,7 +254,7 @@ func (b *Batch) barred(s *Session, r *Request) bool {
 	b.roleThen = b.engine.role.changes.Load() // first: who waits is told of each change behind it
 	used := b.engine.inUse.bits.Load()
 	b.onReplica = used&gateReplica != 0
-	return used&pausing != 0 && b.engine.holds(s, r) || b.onReplica && writesNow(s, r.Command)
+	return used&pausing != 0 && b.engine.holds(s, r) || b.onReplica && b.engine.writesNow(s, r)
 }
 
 // separates reports whether the commit of what was executed has to come first: a command can't be

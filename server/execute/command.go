@@ -56,7 +56,7 @@ type Command struct {
 	Selects    bool                           // is SELECT
 	RunsScript bool                           // runs a script, or a function, which may call others
 	Functions  bool                           // and that is a function
-	Reads      func(*Engine, [][]byte) bool   // of such a command: whether what the words run has said that it only reads
+	Declared   func(*Engine, [][]byte) Flags  // of such a command: its flags as they follow from what the program says of itself
 	Plan       func(*Invocation, *Plan) error // what it needs, when Keys and Flags don't tell
 
 	// Adapt returns the flags that it has with certain words, when they can be others than Flags:

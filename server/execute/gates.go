@@ -27,12 +27,12 @@ var gates = []gate{
 	{"synchronous replicas", mayWrite, requireSynchronousReplicas},
 	{"read only replica", mayWrite, refuseWritesOnReplica},
 	{"listening", func(c *Command) bool { return !c.Subscribed }, onlyListen},
-	{"stale data", func(c *Command) bool { return c.Flags&Stale == 0 || c.RunsQueue }, refuseStaleData},
+	{"stale data", func(c *Command) bool { return c.Flags&Stale == 0 || c.RunsQueue || c.RunsScript }, refuseStaleData},
 	{"loading", func(c *Command) bool { return c.Flags&Loading == 0 }, refuseWhileLoading},
 	{"monitor", func(c *Command) bool { return c.Flags&onKeyspace != 0 || c.RunsQueue }, keepOffKeyspace},
 }
 
-func mayWrite(c *Command) bool { return c.Flags&Write != 0 || c.RunsQueue }
+func mayWrite(c *Command) bool { return c.Flags&Write != 0 || c.RunsQueue || c.RunsScript }
 
 // pass asks the gates that concern a request's command, in their order, as far as there is a reason
 // to ask them.
@@ -102,11 +102,11 @@ func keepOutOfTransactions(_ *Batch, s *Session, _ *Request) error {
 // refuseWrites keeps writes out while the log can't take them: before they take locks. On a full
 // disk those that Redis lets run without memory, such as DEL and FLUSHALL, may still get through.
 func refuseWrites(b *Batch, s *Session, r *Request) error {
-	if !writesNow(s, r.Command) {
+	err := b.writable(s)
+	if err == nil || !b.engine.writesNow(s, r) {
 		return nil
 	}
-	err := b.writable(s)
-	if err != nil && s.Refuse == nil && flagsNow(s, r.Command)&DenyOOM == 0 {
+	if s.Refuse == nil && b.engine.flagsNow(s, r)&DenyOOM == 0 {
 		err = b.engine.Log.ReadyForLess()
 	}
 	if err != nil {
@@ -129,8 +129,8 @@ const onKeyspace = Write | ReadOnly | MayReplicate
 
 // keepOffKeyspace keeps who watches all commands from it, as in Redis, which counts such a client
 // as a replica: no pause holds it.
-func keepOffKeyspace(_ *Batch, s *Session, r *Request) error {
-	if flagsNow(s, r.Command)&onKeyspace == 0 {
+func keepOffKeyspace(b *Batch, s *Session, r *Request) error {
+	if b.engine.flagsNow(s, r)&onKeyspace == 0 {
 		return nil
 	}
 	return Error("ERR Replica can't interact with the keyspace")

@@ -122,14 +122,13 @@ func (e *Engine) holds(s *Session, r *Request) bool {
 	return false
 }
 
-// flagsOf are the flags of a request's command, but that a script which has said that it only reads
-// can't write.
+// flagsOf are the flags of a request's command. A script, or a function, may say itself what it
+// does.
 func (e *Engine) flagsOf(r *Request) Flags {
-	flags := r.Command.Flags
-	if reads := r.Command.Reads; reads != nil && reads(e, r.Args) {
-		flags &^= MayReplicate
+	if declared := r.Command.Declared; declared != nil {
+		return declared(e, r.Args)
 	}
-	return flags
+	return r.Command.Flags
 }
 
 // wait is what a held request waits for: that a pause ends. Another one may go on.

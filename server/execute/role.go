@@ -150,13 +150,13 @@ func (e *Engine) Exclude(ctx context.Context) (admit func()) {
 	}
 }
 
-// writesNow tells whether a command, or the transaction that it runs, writes.
-func writesNow(s *Session, c *Command) bool { return flagsNow(s, c)&Write != 0 }
+// writesNow tells whether a request, or the transaction that it runs, writes.
+func (e *Engine) writesNow(s *Session, r *Request) bool { return e.flagsNow(s, r)&Write != 0 }
 
-// flagsNow returns the flags of a command, or, of EXEC, those of all that it runs.
-func flagsNow(s *Session, c *Command) Flags {
-	flags := c.Flags
-	if c.RunsQueue {
+// flagsNow returns the flags of a request, or, of EXEC, those of all that it runs.
+func (e *Engine) flagsNow(s *Session, r *Request) Flags {
+	flags := e.flagsOf(r)
+	if r.Command.RunsQueue {
 		flags |= s.Transaction.flags
 	}
 	return flags
@@ -164,7 +164,7 @@ func flagsNow(s *Session, c *Command) Flags {
 
 // requireReplicas keeps writes out while too few replicas keep up.
 func requireReplicas(b *Batch, s *Session, r *Request) error {
-	if err := b.enoughReplicas(); err != nil && writesNow(s, r.Command) {
+	if err := b.enoughReplicas(); err != nil && b.engine.writesNow(s, r) {
 		return err
 	}
 	return nil
@@ -188,7 +188,7 @@ const ErrReadOnly = Error("READONLY You can't write against a read only replica.
 const ErrStale = Error("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.")
 
 func refuseWritesOnReplica(b *Batch, s *Session, r *Request) error {
-	if !b.engine.IsReplica() || b.repeat.applying || !writesNow(s, r.Command) {
+	if !b.engine.IsReplica() || b.repeat.applying || !b.engine.writesNow(s, r) {
 		return nil
 	}
 	return ErrReadOnly
@@ -197,7 +197,11 @@ func refuseWritesOnReplica(b *Batch, s *Session, r *Request) error {
 // refuseStaleData keeps a replica that has lost its primary from answering with what may be old, if
 // it is configured so. The link may have gone since the commands of a transaction were queued.
 func refuseStaleData(b *Batch, s *Session, r *Request) error {
-	if r.Command.RunsQueue && s.Transaction.lacked&Stale == 0 {
+	lacked := ^b.engine.flagsOf(r)
+	if r.Command.RunsQueue {
+		lacked = s.Transaction.lacked
+	}
+	if lacked&Stale == 0 {
 		return nil
 	}
 	if !b.engine.role.stale.Load() || b.repeat.applying || b.engine.Config.ReplicaServeStaleData.Get() {

@@ -274,7 +274,7 @@ func requireSynchronousReplicas(b *Batch, s *Session, r *Request) error {
 	if !e.Synchronous.active.Load() || b.repeat.applying || e.IsReplica() {
 		return nil
 	}
-	if wanted := e.wantedReplicas(s); wanted > 0 && writesNow(s, r.Command) && e.role.part.Online() < wanted {
+	if wanted := e.wantedReplicas(s); wanted > 0 && e.writesNow(s, r) && e.role.part.Online() < wanted {
 		return Error("NOREPLICAS Not enough replicas are connected to acknowledge the write.")
 	}
 	return nil
