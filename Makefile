@@ -38,6 +38,8 @@ PARTS     ?= cold,collections,tail,memory,recovery
 MEGABYTES ?= 512
 LENGTH    ?= 15
 FUZZTIME ?= 10s
+# make redis-suite UNITS='unit/type/list unit/tracking'
+UNITS    ?=
 # make bench-pairs A='bin/kedis-before serve' B='bin/kedis serve' BENCH='-pairs 20 -shapes shared'
 A        ?= bin/kedis serve
 B        ?= bin/kedis serve --reactors 1
@@ -156,6 +158,10 @@ attack: build ## an adversary's run, SCALE times the ordinary one (needs root)
 failovers: build ## FAILOVERS of each kind under load, and by Sentinel
 	KEDIS_SEED=random $(GO) test ./redis-tests/failover -count=1 -timeout 0 -v -args -rounds=$(FAILOVERS)
 	KEDIS_SEED=random $(GO) test ./redis-tests/replication -count=1 -timeout 0 -v -run '^TestSentinelFailoversOfIdleData$$' -args -sentinel-failovers=$(FAILOVERS)
+
+.PHONY: redis-suite
+redis-suite: build ## Redis 8.0's own tests, those for any server, on Kedis (UNITS)
+	scripts/redis-suite.sh $(UNITS)
 
 .PHONY: scripts-rewrite
 scripts-rewrite: ## take the expected replies from redis-server
