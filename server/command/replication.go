@@ -30,10 +30,10 @@ func replicationFamily() Family {
 			Group: "server", Since: "6.2.0", Complexity: "O(1)",
 			Syntax:  "[TO <host port [FORCE]>] [ABORT] [TIMEOUT milliseconds]",
 			Summary: "Changes roles with a replica, without losing a write."},
-		{Name: "psync", Arity: -3, Flags: admin | NoMulti | NoBatch, Run: cmdPSync, Adapt: takingOver,
+		{Name: "psync", Arity: -3, Flags: admin | NoMulti, Run: cmdPSync, Adapt: takingOver,
 			Group: "server", Since: "2.8.0", Complexity: "O(1)", Syntax: "replicationid offset",
 			Summary: "Asks for the stream of writes from a position on; replicas use it."},
-		{Name: "sync", Arity: 1, Flags: admin | NoMulti | NoBatch, Run: cmdSync,
+		{Name: "sync", Arity: 1, Flags: admin | NoMulti, Run: cmdSync,
 			Group: "server", Since: "1.0.0", Complexity: "O(1)",
 			Summary: "Asks for all data and the writes after it; replicas used it before PSYNC."},
 		{Name: "replconf", Arity: -1, Flags: Admin | NoScript | Loading | Stale | AllowBusy, Run: cmdReplConf,
@@ -145,6 +145,9 @@ func cmdPSync(c *Invocation) error {
 	if c.Session.Is(execute.KindMonitor) {
 		return nil // Redis doesn't answer it, either
 	}
+	if err := settleOthers(c); err != nil {
+		return err
+	}
 	if asksToTakeOver(c.Args) {
 		if err := c.Engine.Replication().TakeOver(string(c.Args[1])); err != nil {
 			return err
@@ -166,12 +169,25 @@ func cmdSync(c *Invocation) error {
 	if c.Session.Is(execute.KindMonitor) {
 		return nil
 	}
+	if err := settleOthers(c); err != nil {
+		return err
+	}
 	if err := mayFollow(c); err != nil {
 		return err
 	}
 	client := c.Session.Replica
 	client.Old = true
 	return detach(c, client)
+}
+
+// settleOthers has committed what others have sent before: the connection is given away outside of
+// the transaction, so that a commit which fails couldn't take it back. The client's own replies
+// stay, for mayFollow.
+func settleOthers(c *Invocation) error {
+	if c.Reply.Len() == 0 && !c.Settled() {
+		return c.Settle()
+	}
+	return nil
 }
 
 // mayFollow is nil, or why the client can't be a replica now.
