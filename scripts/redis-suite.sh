@@ -13,8 +13,8 @@ readonly checksum=caf3c0069f06fc84c5153bd2a348b204c578de80490c73857bee01d9b5d740
 readonly here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly kedis=${KEDIS_BINARY:-$here/../bin/kedis}
 
-units=(unit/type/{string,incr,list,list-2,list-3,set,zset,hash,hash-field-expire,stream,stream-cgroups}
-	unit/{dump,protocol,keyspace,scan,info,info-command,sort,expire,other,multi,quit,acl,acl-v2,auth,pubsub,pubsubshard,slowlog,scripting,functions}
+units=(unit/type/{string,incr,list,list-2,list-3,set,zset,hash,stream,stream-cgroups}
+	unit/{dump,protocol,keyspace,scan,info-command,sort,expire,other,multi,quit,acl,acl-v2,auth,pubsub,pubsubshard,slowlog,scripting,functions}
 	unit/{introspection,introspection-2,limits,bitops,bitfield,geo,hyperloglog,lazyfree,pause,querybuf,tracking,networking,violations,latency-monitor,wait})
 [ $# -eq 0 ] || units=("$@")
 
