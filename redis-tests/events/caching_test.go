@@ -409,7 +409,7 @@ func track(t *testing.T, server *launch.Server) *cachingClient {
 }
 
 // TestTrackedKeysAreLimited: clients are told to forget what the server doesn't remember any
-// longer.
+// longer, also when it may remember less from now on and nobody reads anything.
 func TestTrackedKeysAreLimited(t *testing.T) {
 	server := launch.ForTest(t, launch.MustUnderTest(t))
 	control, c := server.MustDial(t), track(t, server)
@@ -427,16 +427,21 @@ func TestTrackedKeysAreLimited(t *testing.T) {
 		}
 		c.keep([]string{"get", fmt.Sprint("key:", i)}, reply)
 	}
-	for len(c.cache) > 10 { // a message for each key is on its way
-		reply, err := c.Read()
-		if err != nil {
+	for _, most := range []int{10, 4} {
+		if _, err := control.Must("config", "set", "tracking-table-max-keys", fmt.Sprint(most)); err != nil {
 			t.Fatal(err)
 		}
-		c.forget(reply.Elements[1])
-	}
-	info, err := control.Must("info", "stats")
-	if err != nil || !strings.Contains(string(info.Text), "tracking_total_keys:10\r\n") {
-		t.Errorf("%v: not 10 keys: %s", err, info.Text)
+		for len(c.cache) > most { // a message for each key is on its way
+			reply, err := c.Read()
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.forget(reply.Elements[1])
+		}
+		info, err := control.Must("info", "stats")
+		if err != nil || !strings.Contains(string(info.Text), fmt.Sprintf("tracking_total_keys:%d\r\n", most)) {
+			t.Errorf("%v: not %d keys: %s", err, most, info.Text)
+		}
 	}
 	for line := range c.cache {
 		words, _ := resp.SplitLine(line)

@@ -171,7 +171,7 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.Gate = lock.NewGate(reactors + e.workers.count + 1 + e.scripts.count)
 	e.loaders.init(store, e.Gate, e.workers.door)
 	e.Watches.init()
-	e.Caching.init()
+	e.Caching.init(e)
 	e.Blocking.init(e)
 	e.Statistics.init(reactors + 1)
 	e.Table.measure(reactors + 1)

@@ -65,8 +65,12 @@ func (s *Session) ChooseCaching() { s.cache.chosen = true }
 // CachingChosen reports whether that was asked for.
 func (s *Session) CachingChosen() bool { return s.cache.chosen }
 
-func (c *clientCaching) init() {
+func (c *clientCaching) init(e *Engine) {
 	c.readers, c.clients = tracking.NewTable((*reader).gone), map[*Session]struct{}{}
+	e.Config.OnChange("tracking-table-max-keys", func() error {
+		e.limitTracking()
+		return nil
+	})
 }
 
 // Start has a session track. Its prefixes are added to those that it has.
