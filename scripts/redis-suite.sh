@@ -15,7 +15,7 @@ readonly kedis=${KEDIS_BINARY:-$here/../bin/kedis}
 
 units=(unit/type/{string,incr,list,list-2,list-3,set,zset,hash,stream,stream-cgroups}
 	unit/{dump,protocol,keyspace,scan,info-command,sort,expire,other,multi,quit,pubsub,slowlog,scripting,functions}
-	unit/{introspection,introspection-2,bitops,bitfield,geo,hyperloglog,lazyfree,pause,querybuf,tracking,networking,violations,latency-monitor,wait})
+	unit/{introspection,introspection-2,bitops,bitfield,geo,hyperloglog,lazyfree,pause,querybuf,tracking,violations,latency-monitor})
 [ $# -eq 0 ] || units=("$@")
 
 free_port() {
