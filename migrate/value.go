@@ -136,7 +136,8 @@ func (t *Target) known(c *Command) (commands []Command, err error) {
 	return commands, nil
 }
 
-// withoutTime is a SET that tells when the key expires as one that doesn't, and what tells that.
+// withoutTime returns a SET without its expiry, and the command that gives the key the expiry; any
+// other command stays as it is.
 func (c *Command) withoutTime() []Command {
 	if bytes.EqualFold(c.Args[0], setWord) {
 		for at := 3; at+1 < len(c.Args); at++ { // behind the value

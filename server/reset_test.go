@@ -139,7 +139,7 @@ func TestResetConnectionIsNotHandedOver(t *testing.T) {
 	r.wantNoClients()
 }
 
-// sendingPrimary is a primary's part in replication, which feeds whoever asks for it.
+// sendingPrimary stands for replication: it notes each connection that is handed over to it.
 type sendingPrimary struct {
 	silentReplica
 	served chan struct{}

@@ -151,7 +151,7 @@ func TestQuotaOfWhatIsTakenBack(t *testing.T) {
 	}
 }
 
-// bytesUsed is what INFO tells of a database with a limit of bytes.
+// bytesUsed returns how many bytes a database takes, as INFO counts them for its limit.
 func bytesUsed(t *testing.T, c *resp.Connection, database int) (bytes int) {
 	t.Helper()
 	_, line, found := strings.Cut(string(must(t, c, "info", "limits").Text), fmt.Sprintf("limit_db%d:", database))

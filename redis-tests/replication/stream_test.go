@@ -38,7 +38,7 @@ func TestStreamOfManyFields(t *testing.T) {
 // refused; the primary's is taken, and the stream in its snapshot.
 func TestStreamOfRepeatedNames(t *testing.T) {
 	if testing.Short() {
-		t.Skip("3 GB")
+		t.Skip("it writes two streams of 1.2 GB")
 	}
 	const entries = "3000"
 	redis := launch.ForTest(t, launch.MustOracle(t), "--repl-diskless-sync-delay", "0", "--stream-node-max-entries", "0", "--stream-node-max-bytes", "1mb")

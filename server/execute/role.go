@@ -150,7 +150,7 @@ func (e *Engine) Exclude(ctx context.Context) (admit func()) {
 	}
 }
 
-// writesNow tells whether a request, or the transaction that it runs, writes.
+// writesNow reports whether a request writes; for EXEC, whether its transaction does.
 func (e *Engine) writesNow(s *Session, r *Request) bool { return e.flagsNow(s, r)&Write != 0 }
 
 // flagsNow returns the flags of a request, or, of EXEC, those of all that it runs.

@@ -266,8 +266,8 @@ func (panicking) Call([][]byte, int) ([]byte, bool) { panic("call") }
 func (panicking) May([][]byte) (may, known bool)    { panic("may") }
 func (panicking) Log(int, string)                   { panic("log") }
 
-// TestPanicPassesC: what a host panics with comes to whoever has called the state, whatever the
-// script does to catch errors, and the state is as it was.
+// TestPanicPassesC: a panic of the host reaches the caller of Run or Load, whatever the script does
+// to catch errors. The state can be used again.
 func TestPanicPassesC(t *testing.T) {
 	state := open(t)
 	for want, program := range map[string]string{
