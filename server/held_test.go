@@ -200,6 +200,24 @@ func TestTurnBehindScripts(t *testing.T) {
 	loops.Wait()
 }
 
+// TestNoTransactionBehindBusy: EXEC that finds out only while it runs that a script is in its way,
+// and for too long, has ended its transaction as any EXEC that is refused.
+func TestNoTransactionBehindBusy(t *testing.T) {
+	r := startServer(t, "busy-reply-threshold", "1")
+	script, client := r.dial(), r.dial()
+	script.begin("eval", "while true do end", "1", "key")
+	eventually(t, "the script has run for too long", func() bool { return strings.HasPrefix(client.do("get", "key"), "-BUSY") })
+	client.want("+OK", "multi")
+	client.want("+QUEUED", "incr", "count")
+	client.want("+QUEUED", "eval", "return redis.call('incr', ARGV[1])", "0", "key")
+	if reply := client.do("exec"); !strings.HasPrefix(reply, "-EXECABORT Transaction discarded because of: BUSY") {
+		t.Errorf("EXEC is answered %s", reply)
+	}
+	client.want("+PONG", "ping")
+	client.want("nil", "get", "count")
+	client.want("+OK", "script", "kill")
+}
+
 // TestScriptThatGaveItsLocksBack: a script that waits for a key which it didn't declare holds up
 // nobody, however long ago it has begun. It keeps the key that it declared if that is first in the
 // order of locks.

@@ -351,7 +351,8 @@ func (b *Batch) again(c *Invocation, err error, before *State) (outcome Outcome,
 	case err == errSeparate, err == errUnfinished:
 		outcome = Separate
 	case comesBack(err):
-		outcome = b.lacks(c)
+		s.restore(*before) // first: it may be refused, and EXEC ends its transaction then
+		return b.lacks(c), true
 	default:
 		return Done, false
 	}
