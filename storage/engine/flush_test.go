@@ -404,6 +404,40 @@ func TestPersistWhenDue(t *testing.T) {
 	}
 }
 
+// TestOnlyWhatIsInFilesIsPurged writes what stays in the active generation, and what RocksDB has in
+// its memory: a kill leaves nothing of it but what the log has.
+func TestOnlyWhatIsInFilesIsPurged(t *testing.T) {
+	options := testOptions(t.TempDir(), 1<<30, 0)
+	options.TablesFrom = constant[int64](1 << 40)
+	s := openStore(t, options)
+	log := &testLog{}
+	s.Attach(log, 1)
+	purge := func() (upTo int64) {
+		t.Helper()
+		must(t, s.cleanUp())
+		killed := options
+		killed.Rocks.Directory = crash(t, options)
+		left := openStore(t, killed)
+		if upTo = log.purgedTo.Load(); upTo > left.Position() {
+			t.Errorf("the log is purged up to %d, and RocksDB's files have %d", upTo, left.Position())
+		}
+		return upTo
+	}
+	write(t, s, 0, "in files")
+	must(t, s.PersistState())
+	inFiles := s.positions.visible.Load()
+	write(t, s, 0, "in RocksDB's memory")
+	settle(t, s)
+	write(t, s, 0, "active")
+	if upTo := purge(); upTo != inFiles {
+		t.Errorf("the log is purged up to %d, want %d", upTo, inFiles)
+	}
+	must(t, s.Persist())
+	if upTo := purge(); upTo != s.positions.visible.Load() {
+		t.Errorf("the log is purged up to %d, want %d: all is in files", upTo, s.positions.visible.Load())
+	}
+}
+
 func waitFor(t *testing.T, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !condition(); time.Sleep(time.Millisecond) {

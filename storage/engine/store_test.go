@@ -15,6 +15,7 @@ type testLog struct {
 	content  []byte
 	database int
 	fail     error
+	purgedTo atomic.Int64 // the last position that Purge was given
 }
 
 func (l *testLog) Append(_, after int, payload ...[]byte) (int64, error) {
@@ -28,11 +29,15 @@ func (l *testLog) Append(_, after int, payload ...[]byte) (int64, error) {
 	return int64(len(l.content)), nil
 }
 
-func (l *testLog) Sync(int64) error                     { return nil }
-func (l *testLog) Position() int64                      { return int64(len(l.content)) }
-func (l *testLog) Database() int                        { return l.database }
-func (l *testLog) AwaitsRoom() bool                     { return false }
-func (l *testLog) Purge(int64) (removed int, err error) { return 0, nil }
+func (l *testLog) Sync(int64) error { return nil }
+func (l *testLog) Position() int64  { return int64(len(l.content)) }
+func (l *testLog) Database() int    { return l.database }
+func (l *testLog) AwaitsRoom() bool { return false }
+
+func (l *testLog) Purge(upTo int64) (removed int, err error) {
+	l.purgedTo.Store(upTo)
+	return 0, nil
+}
 
 func constant[T any](v T) func() T { return func() T { return v } }
 
