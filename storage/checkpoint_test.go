@@ -1,9 +1,11 @@
 package storage
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -124,9 +126,29 @@ func TestCheckpointIsPrivate(t *testing.T) {
 }
 
 // TestCheckpointHasItsPosition writes while checkpoints are made: each holds the data of its
-// position.
+// position, of all databases, and the counts of their keys.
 func TestCheckpointHasItsPosition(t *testing.T) {
-	s := openStore(t, testOptions(t.TempDir(), 4<<10, 1<<20))
+	for name, tablesFrom := range map[string]int64{"batches": math.MaxInt64, "tables": 0} {
+		options := testOptions(t.TempDir(), 64<<10, 1<<20)
+		options.TablesFrom = constant(tablesFrom)
+		t.Run(name, func(t *testing.T) { saveWhileWriting(t, openStore(t, options)) })
+	}
+}
+
+// slowLog has a generation stay on its way to RocksDB for a while, so that checkpoints come
+// meanwhile.
+type slowLog struct{ testLog }
+
+func (l *slowLog) Sync(int64) error {
+	time.Sleep(time.Millisecond)
+	return nil
+}
+
+func saveWhileWriting(t *testing.T, s *Store) {
+	s.Attach(&slowLog{}, 1)
+	if err := s.commitPositioned(); err != nil {
+		t.Fatal(err)
+	}
 	stop, stopped := make(chan struct{}), make(chan error)
 	go func() {
 		var err error
@@ -136,15 +158,20 @@ func TestCheckpointHasItsPosition(t *testing.T) {
 				stopped <- nil
 				return
 			default:
-				err = s.commitString("key", string(make([]byte, s.Position()%100)))
+				err = s.commitPositioned()
 			}
 		}
 		stopped <- err
 	}()
 	parent := t.TempDir()
-	for i := range 3 {
-		before := s.Position()
-		directory, err := s.Save(parent, 0, time.UnixMilli(int64(i)))
+	for i := range 10 {
+		before, directory := s.Position(), filepath.Join(parent, strconv.Itoa(i))
+		var err error
+		if i%2 == 0 { // which looks right behind the end of a generation
+			directory, err = s.Save(parent, 0, time.UnixMilli(int64(i)))
+		} else {
+			before, err = 0, s.Rocks().Checkpoint(directory)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,10 +180,55 @@ func TestCheckpointHasItsPosition(t *testing.T) {
 		if p := checkpoint.Position(); p < before || p > after {
 			t.Errorf("checkpoint %d is at position %d, not between %d and %d", i, p, before, after)
 		}
+		checkpoint.checkPositioned(t)
 	}
 	close(stop)
 	if err := <-stopped; err != nil {
 		t.Error(err)
+	}
+}
+
+// positioned is how many bytes the effect of commitPositioned takes in the log of a test.
+const positioned = int64(len("*1\r\n$10\r\nPOSITIONED\r\n"))
+
+// commitPositioned has the latest key of two databases say which position the commit leads to, and
+// adds a key to each whose name does.
+func (s *Store) commitPositioned() error {
+	txn := s.NewTxn()
+	txn.Begin(Mode{Writing: true}, 1, 0)
+	position := strconv.FormatInt(s.Position()+positioned, 10)
+	for database := range 2 {
+		db := txn.DB(database)
+		for _, key := range []string{"latest", position} {
+			k, err := db.Lookup([]byte(key))
+			if err == nil {
+				err = db.Save([]byte(key), k, layout.Metadata{Type: layout.String, Encoding: layout.Plain, Value: []byte(position)})
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	txn.Effect(0, []byte("POSITIONED"))
+	return s.Commit(txn)
+}
+
+// checkPositioned compares a store that nothing but commitPositioned has written to with its
+// position.
+func (s *Store) checkPositioned(t *testing.T) {
+	t.Helper()
+	txn := s.NewTxn()
+	txn.Begin(Mode{}, 1, 0)
+	position := strconv.FormatInt(s.Position(), 10)
+	for database := range 2 {
+		for _, key := range []string{"latest", position} {
+			if k, err := txn.DB(database).Lookup([]byte(key)); err != nil || string(k.Value) != position {
+				t.Errorf("at position %s database %d has %q of %q (%v)", position, database, k.Value, key, err)
+			}
+		}
+		if keys, _ := s.Size(database); keys != s.Position()/positioned+1 {
+			t.Errorf("at position %s database %d counts %d keys, want %d", position, database, keys, s.Position()/positioned+1)
+		}
 	}
 }
 
