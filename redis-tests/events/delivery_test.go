@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"kedis/redis-tests/differential"
 	"kedis/redis-tests/launch"
@@ -86,7 +87,10 @@ func TestEventsOfHandOver(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for !strings.Contains(string(s.must(t, "info", "clients").Text), "blocked_clients:4\r\n") {
+		for deadline := time.Now().Add(time.Minute); !strings.Contains(string(s.must(t, "info", "clients").Text), "blocked_clients:4\r\n"); {
+			if time.Now().After(deadline) {
+				t.Fatal("not all clients wait")
+			}
 		}
 		for _, line := range []string{"rpush l a b", "rpush l2 a", "zadd z 1 a 2 b", "multi", "rpush l3 a", "rpush l3 b", "lpush l3 c", "exec"} {
 			s.must(t, strings.Fields(line)...)

@@ -109,9 +109,10 @@ func (r *transcript) handshake(primary, replica *launch.Server, p, q *resp.Conne
 	r.ask(q, "SET", "a", "2")
 	role := do(r.t, q, "ROLE")
 	r.note("role %s %s %s %s", role.Elements[0].Text, role.Elements[1].Text, role.Elements[2].Text, role.Elements[3].Text)
-	for role = do(r.t, p, "ROLE"); len(role.Elements[2].Elements) == 0; role = do(r.t, p, "ROLE") {
-		time.Sleep(10 * time.Millisecond)
-	}
+	eventually(r.t, "the primary tells of its replica", func() bool {
+		role = do(r.t, p, "ROLE")
+		return len(role.Elements[2].Elements) > 0
+	})
 	r.note("role %s, %s %s", role.Elements[0].Text, role.Elements[2].Elements[0].Elements[0].Text, role.Elements[2].Elements[0].Elements[1].Text)
 	for _, field := range []string{"role", "master_host", "master_port", "master_sync_in_progress", "slave_priority", "slave_read_only",
 		"replica_announced", "connected_slaves", "master_failover_state"} {
@@ -350,8 +351,10 @@ func TestLongerThanClientsMayWrite(t *testing.T) {
 			do(t, c, "RPUSH", "list", large, "b")
 			do(t, replica.MustDial(t), "REPLICAOF", "127.0.0.1", strconv.Itoa(primary.Port))
 			converge(t, primary, replica)
+			equal(t, primary, replica)
 			do(t, c, "APPEND", "string", large)
 			converge(t, primary, replica)
+			equal(t, primary, replica)
 		})
 	}
 }
@@ -411,13 +414,10 @@ func TestScriptOutlivesRole(t *testing.T) {
 		}
 	}
 	begin()
-	for {
+	eventually(t, "a script that has written", func() bool {
 		reply, err := c.Do("SCRIPT", "KILL")
 		if err != nil {
 			t.Fatal(err)
-		}
-		if strings.HasPrefix(reply.String(), "-UNKILLABLE") {
-			break
 		}
 		if reply.Is("OK") { // it had not written yet
 			if _, err := writer.Read(); err != nil {
@@ -425,7 +425,8 @@ func TestScriptOutlivesRole(t *testing.T) {
 			}
 			begin()
 		}
-	}
+		return strings.HasPrefix(reply.String(), "-UNKILLABLE")
+	})
 	do(t, c, "REPLICAOF", "127.0.0.1", "1")
 	if reply, err := writer.Read(); err != nil || !reply.Is("OK") {
 		t.Fatalf("the script was answered %v, %v", reply, err)

@@ -249,9 +249,11 @@ func TestProgress(t *testing.T) {
 		do(t, c, "SET", "k"+strconv.Itoa(i), string(value))
 	}
 	d := newReader(t, primary, "listening-port", "7777", "capa", "kedis-snapshot")
-	line := info(t, primary, "snapshot0")
-	for ; !strings.HasPrefix(line, "ip=127.0.0.1,port=7777,keys=") || strings.Contains(line, "bytes=0"); line = info(t, primary, "snapshot0") {
-	}
+	var line string
+	eventually(t, "INFO tells of the snapshot", func() bool {
+		line = info(t, primary, "snapshot0")
+		return strings.HasPrefix(line, "ip=127.0.0.1,port=7777,keys=") && !strings.Contains(line, "bytes=0")
+	})
 	if !strings.Contains(line, ",total_keys=64,") || strings.Contains(line, "keys=64,total") {
 		t.Fatalf("half-way INFO tells %q", line)
 	}
