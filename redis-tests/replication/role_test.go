@@ -352,9 +352,13 @@ func TestLongerThanClientsMayWrite(t *testing.T) {
 			do(t, replica.MustDial(t), "REPLICAOF", "127.0.0.1", strconv.Itoa(primary.Port))
 			converge(t, primary, replica)
 			equal(t, primary, replica)
+			copies := info(t, primary, "sync_full")
 			do(t, c, "APPEND", "string", large)
 			converge(t, primary, replica)
 			equal(t, primary, replica)
+			if now := info(t, primary, "sync_full"); now != copies {
+				t.Errorf("the replica has taken all data %s times, and %s before: it didn't take the APPEND", now, copies)
+			}
 		})
 	}
 }
