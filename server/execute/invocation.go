@@ -122,9 +122,10 @@ func (c *Invocation) ChangedLibraries() any { return c.batch.running.outbox.libr
 func (c *Invocation) Unwanted() bool { return c.batch.unwanted != nil && c.batch.unwanted.Load() }
 
 // Push sends the client something that is no reply. It comes behind the reply to the outermost
-// request.
+// request, in the client's protocol: a script that has called the command may be replied to in
+// another one.
 func (c *Invocation) Push(write func(w *resp.Writer)) {
-	w := resp.NewWriter(c.Reply.Protocol())
+	w := resp.NewWriter(c.Session.Protocol)
 	write(w)
 	outbox := &c.batch.running.outbox
 	outbox.pushed = append(outbox.pushed, w.Bytes()...)
