@@ -184,3 +184,30 @@ func TestScriptsDontPileUp(t *testing.T) {
 		t.Errorf("%d lines are in the log", strings.Count(said.String(), "line "))
 	}
 }
+
+// followed is the part in replication of a server that has a replica.
+type followed struct{ execute.Replication }
+
+func (followed) HasReplicas() bool { return true }
+
+// TestMessagesOfScriptsDontPileUp: what a script leaves without writing anything, for replicas, for
+// who listens and for who is told of keys, is bounded by its size.
+func TestMessagesOfScriptsDontPileUp(t *testing.T) {
+	e, _ := newTestEngine(t)
+	c, listener := newTestClient(t, e), newTestClient(t, e)
+	e.SetReplication(followed{})
+	listener.Do("subscribe", "heard")
+	c.Set("notify-keyspace-events", "Em")
+	c.Set("script-write-limit", "1000")
+	for _, call := range []string{"'publish', 'channel', ARGV[1]", "'spublish', 'channel', ARGV[1]", "'publish', 'heard', ARGV[1]", "'get', ARGV[1]"} {
+		for calls, refused := range map[string]bool{"20": false, "200": true} {
+			reply := c.Do("eval", "for i = 1, "+calls+" do redis.call("+call+") end return 1", "0", strings.Repeat("x", 10<<10))
+			if strings.Contains(reply, "script-write-limit") != refused || !refused && reply != ":1\r\n" {
+				t.Errorf("%s calls of %s: %s", calls, call, reply)
+			}
+		}
+	}
+	if reply := c.Do("eval", "for i = 1, 30000 do redis.call('publish', 'channel', 'message') end", "0"); !strings.Contains(reply, "script-write-limit") {
+		t.Errorf("short messages: %s", reply)
+	}
+}

@@ -39,6 +39,7 @@ type scriptRun struct {
 	readOnly bool
 	reply    resp.Writer
 	longest  int   // of the replies and the requests' words, in bytes
+	tells    int   // bytes that calls which write no records have left, to tell others
 	err      error // what has ended the run
 	long     *longScript
 	log      func(level int, message string) // nil: it has said nothing
@@ -256,6 +257,7 @@ func (r *scriptRun) Call(words [][]byte, protocol int) (reply []byte, ok bool) {
 		r.reply.Error("ERR Script killed by user with SCRIPT KILL...") // the interpreter ends it in a moment
 		return r.reply.Bytes(), true
 	}
+	written, tells := r.c.Written(), r.c.Tells()
 	r.err = r.c.Call(request, &r.reply)
 	r.longest = max(r.longest, r.reply.Len())
 	if r.err != nil {
@@ -264,12 +266,18 @@ func (r *scriptRun) Call(words [][]byte, protocol int) (reply []byte, ok bool) {
 		}
 		return nil, false
 	}
-	if most := r.c.Engine.Config.ScriptWriteLimit.Get(); most > 0 && int64(r.c.Written()+r.c.Deferred()) > most {
+	if r.c.Written() == written {
+		r.tells += r.c.Tells() - tells
+	}
+	if most := r.c.Engine.Config.ScriptWriteLimit.Get(); most > 0 && int64(max(r.c.Written()+r.c.Deferred(), r.tells/toldAsRecord)) > most {
 		r.err = Errorf("ERR the script has written more than %d records (script-write-limit); nothing of it is kept", most)
 		return nil, false
 	}
 	return r.reply.Bytes(), true
 }
+
+// toldAsRecord is how many bytes that go to the log, or to who listens, count as one record.
+const toldAsRecord = 1 << 10
 
 // refusal is why a script may not call a command, in Redis's order and words.
 func (r *scriptRun) refusal(request *Request) error {

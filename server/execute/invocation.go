@@ -110,6 +110,10 @@ func (c *Invocation) Deferred() int {
 	return len(c.batch.running.outbox.after) - c.before.outbox.after
 }
 
+// Tells is how many bytes wait for the commit, to tell others of what has happened: the log, those
+// who are notified of keys, and those who get messages.
+func (c *Invocation) Tells() int { return c.Txn.Tells() + c.batch.running.outbox.published }
+
 // ChangeLibraries notes what the libraries of functions are from here on in the transaction: the
 // family that has them says what that is.
 func (c *Invocation) ChangeLibraries(libraries any) { c.batch.running.outbox.libraries = libraries }
@@ -279,7 +283,8 @@ type outbox struct {
 	grown  growths       // to be counted, too
 	pushed []byte        // to the client, for behind the reply to the outermost request
 
-	messages []Message // what was published, when the commit has succeeded
+	messages  []Message // what was published, when the commit has succeeded
+	published int       // bytes of what is to be
 
 	libraries any // of functions, as the transaction leaves them; nil: as they are
 }
@@ -292,13 +297,13 @@ type afterCommit struct {
 
 // outboxMark is what rewind goes back to.
 type outboxMark struct {
-	after, served, ran, called, grown, pushed int
-	libraries                                 any
+	after, served, ran, called, grown, pushed, published int
+	libraries                                            any
 }
 
 func (o *outbox) mark(m *outboxMark) {
 	m.after, m.served, m.ran, m.called = len(o.after), len(o.served), len(o.ran), len(o.called)
-	m.grown, m.pushed, m.libraries = len(o.grown), len(o.pushed), o.libraries
+	m.grown, m.pushed, m.published, m.libraries = len(o.grown), len(o.pushed), o.published, o.libraries
 }
 
 func (o *outbox) rewind(to outboxMark) {
@@ -311,7 +316,7 @@ func (o *outbox) rewind(to outboxMark) {
 	clear(o.ran[ran:])
 	clear(o.called[called:])
 	o.after, o.ran, o.called = o.after[:to.after], o.ran[:ran], o.called[:called]
-	o.grown, o.pushed, o.libraries = o.grown[:to.grown], o.pushed[:to.pushed], to.libraries
+	o.grown, o.pushed, o.published, o.libraries = o.grown[:to.grown], o.pushed[:to.pushed], to.published, to.libraries
 }
 
 func (o *outbox) forgetServed(first int) {

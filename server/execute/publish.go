@@ -244,6 +244,9 @@ func (c *Invocation) Publish(to Receivers, channel, message []byte) {
 		c.Push(func(w *resp.Writer) { to.Write(w, own, channel, message) })
 	}
 	messages := to.messages(nil, own, channel, message)
+	for i := range messages {
+		outbox.published += messages[i].Size()
+	}
 	c.AfterCommit(func() { outbox.messages = append(outbox.messages, messages...) })
 }
 

@@ -7,6 +7,7 @@ import "kedis/internal/resp"
 type effects struct {
 	bytes       []byte
 	long        []longWord
+	longBytes   int // of their words
 	count       int
 	first, last int   // databases selected where they begin and end; -1 while there are none
 	copied      bool  // they are another server's stream
@@ -20,16 +21,17 @@ type longWord struct {
 }
 
 // effectsMark is what effects are cut back to.
-type effectsMark struct{ bytes, long, count, first, last int }
+type effectsMark struct{ bytes, long, longBytes, count, first, last int }
 
 func (e *effects) mark(m *effectsMark) {
-	m.bytes, m.long, m.count, m.first, m.last = len(e.bytes), len(e.long), e.count, e.first, e.last
+	m.bytes, m.long, m.longBytes = len(e.bytes), len(e.long), e.longBytes
+	m.count, m.first, m.last = e.count, e.first, e.last
 }
 
 func (e *effects) rewind(m effectsMark) {
 	e.bytes, e.count, e.first, e.last = e.bytes[:m.bytes], m.count, m.first, m.last
 	clear(e.long[m.long:])
-	e.long = e.long[:m.long]
+	e.long, e.longBytes = e.long[:m.long], m.longBytes
 }
 
 func (e *effects) reset() {
@@ -71,7 +73,7 @@ func (e *effects) word(word []byte) {
 		return
 	}
 	e.bytes = resp.AppendBulkHeader(e.bytes, int64(len(word)))
-	e.long = append(e.long, longWord{len(e.bytes), word})
+	e.long, e.longBytes = append(e.long, longWord{len(e.bytes), word}), e.longBytes+len(word)
 	e.bytes = append(e.bytes, "\r\n"...)
 }
 
@@ -132,6 +134,9 @@ func (t *Txn) EffectNumber(word []byte) {
 
 // Effects is the number of effects since a savepoint.
 func (t *Txn) Effects(s *Savepoint) int { return t.effects.count - s.effects.count }
+
+// Tells is how many bytes of effects and of notifications wait for the commit.
+func (t *Txn) Tells() int { return len(t.effects.bytes) + t.effects.longBytes + t.notifications.size() }
 
 // Enclose puts the effects since a savepoint between MULTI and EXEC when there are several, so that
 // whoever repeats them does all or nothing.

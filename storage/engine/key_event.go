@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"unsafe"
+
 	"kedis/internal/keyevent"
 	"kedis/storage/layout"
 )
@@ -67,6 +69,9 @@ func (e *KeyEvents) start(i int) int {
 
 // Len is the number of events so far.
 func (e *KeyEvents) Len() int { return len(e.events) }
+
+// size is about how many bytes of memory the events take.
+func (e *KeyEvents) size() int { return len(e.keys) + len(e.events)*int(unsafe.Sizeof(keyEvent{})) }
 
 // Each calls f for all but the first events.
 func (e *KeyEvents) Each(first int, f func(KeyEvent)) { e.Between(first, len(e.events), f) }
