@@ -2,6 +2,7 @@ package command
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"kedis/internal/glob"
@@ -206,7 +207,7 @@ func cmdFunctionLoad(c *Invocation) error {
 	if err := c.Txn.PutLibrary(l.name, l.source); err != nil {
 		return err
 	}
-	changeLibraries(c, next)
+	changeLibraries(c, next, c.Args)
 	c.Reply.BulkString(l.name)
 	return nil
 }
@@ -228,7 +229,7 @@ func cmdFunctionDelete(c *Invocation) error {
 	if err := c.Txn.DeleteLibrary(l.name); err != nil {
 		return err
 	}
-	changeLibraries(c, now.without(l.name))
+	changeLibraries(c, now.without(l.name), c.Args)
 	c.Reply.OK()
 	return nil
 }
@@ -241,33 +242,38 @@ func cmdFunctionFlush(c *Invocation) error {
 		return Error("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")
 	}
 	c.Txn.FlushLibraries()
-	changeLibraries(c, &libraries{})
+	changeLibraries(c, &libraries{}, c.Args)
 	c.Reply.OK()
 	return nil
 }
 
 // changeLibraries makes what a command has made of the libraries what the transaction goes on with,
-// and everybody when it is committed.
-func changeLibraries(c *Invocation, next *libraries) {
+// and everybody when it is committed. The effect is how others come to them.
+func changeLibraries(c *Invocation, next *libraries, effect [][]byte) {
 	c.ChangeLibraries(next)
 	c.AfterCommit(func() { keptBy(c.Engine).functions.publish(next) })
-	c.Effect(c.Args...)
+	c.Effect(effect...)
 }
 
 func cmdFunctionDump(c *Invocation) error {
 	tools := keptBy(c.Engine).payloads.borrow()
 	defer keptBy(c.Engine).payloads.giveBack(tools)
-	tools.writer.Begin(tools.buffer)
-	for _, l := range librariesFor(c).list {
-		tools.writer.Function(l.source)
-	}
-	payload, err := tools.writer.Finish()
+	payload, err := librariesFor(c).dump(tools.buffer, tools.writer)
 	if err != nil {
 		return err
 	}
 	tools.buffer = payload
 	c.Reply.Bulk(payload)
 	return nil
+}
+
+// dump returns the libraries as a payload, in the memory of dst.
+func (l *libraries) dump(dst []byte, writer *rdb.PayloadWriter) ([]byte, error) {
+	writer.Begin(dst)
+	for _, one := range l.list {
+		writer.Function(one.source)
+	}
+	return writer.Finish()
 }
 
 // The policies of FUNCTION RESTORE.
@@ -313,9 +319,25 @@ func cmdFunctionRestore(c *Invocation) error {
 			return err
 		}
 	}
-	changeLibraries(c, next)
+	effect, err := effectOfRestore(c, restored)
+	if err != nil {
+		return err
+	}
+	changeLibraries(c, next, effect)
 	c.Reply.OK()
 	return nil
+}
+
+// effectOfRestore is how a FUNCTION RESTORE is repeated elsewhere. A payload that a Redis 7.0 can't
+// read goes on as one of the same libraries that it can.
+func effectOfRestore(c *Invocation, restored *libraries) ([][]byte, error) {
+	if c.Applying() || !rdb.IsNewerPayload(c.Args[2]) {
+		return c.Args, nil
+	}
+	payload, err := restored.dump(nil, rdb.NewPayloadWriter())
+	words := slices.Clone(c.Args)
+	words[2] = payload
+	return words, err
 }
 
 // restoreLibraries loads the libraries of a payload.

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,6 +15,7 @@ import (
 	"kedis/redis-tests/seed"
 	"kedis/server/execute"
 	"kedis/storage"
+	"kedis/storage/rdb"
 )
 
 // stream is what a replica applies in a test.
@@ -145,5 +148,28 @@ func expectLibrariesOfStore(t *testing.T, e *Engine) {
 	count, _ := e.Store.Size(e.Store.Libraries())
 	if !slices.Equal(loaded, stored) || count != int64(len(stored)) {
 		t.Fatalf("clients find %q, the store %q, and counts %d", loaded, stored, count)
+	}
+}
+
+// TestRestoredFunctionsReachOlderReplicas: a payload of a newer version is repeated as one that a
+// Redis 7.0 reads.
+func TestRestoredFunctionsReachOlderReplicas(t *testing.T) {
+	e, log := newTestEngine(t)
+	c := newTestClient(t, e)
+	for _, name := range []string{"a", "b"} {
+		c.Do("FUNCTION", "LOAD", fmt.Sprintf("#!lua name=%s\nredis.register_function('f%s', function() return 1 end)", name, name))
+	}
+	dump := c.Do("FUNCTION", "DUMP")
+	own := strings.TrimSuffix(dump[strings.Index(dump, "\n")+1:], "\r\n")
+	for version := rdb.Version; version <= 12; version++ {
+		payload := binary.LittleEndian.AppendUint16([]byte(own[:len(own)-10]), uint16(version))
+		payload = binary.LittleEndian.AppendUint64(payload, rdb.CRC64(0, payload))
+		begin := len(log.Content)
+		if reply := c.Do("FUNCTION", "RESTORE", string(payload), "FLUSH"); reply != "+OK\r\n" {
+			t.Fatalf("version %d: %s", version, reply)
+		}
+		if effect := log.Content[begin:]; !bytes.Equal(effect, resp.AppendRequest(nil, words("FUNCTION", "RESTORE", own, "FLUSH")...)) {
+			t.Errorf("version %d is repeated as %q", version, effect)
+		}
 	}
 }
