@@ -139,6 +139,9 @@ func cmdFCall(c *Invocation) error {
 	if err := checkKeyCount(c, count); err != nil {
 		return err
 	}
+	if err := c.KeepReactor(); err != nil {
+		return err
+	}
 	return keptBy(c.Engine).scripts.run(scriptRun{c: c, program: &f.program, function: f}, int(count))
 }
 

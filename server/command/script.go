@@ -107,6 +107,15 @@ func planScriptLoad(c *Invocation, p *execute.Plan) error {
 	return nil
 }
 
+// keepReactor is nil if a reactor may run a script, and compile it if its text is given. Within
+// EXEC nobody has planned for it.
+func keepReactor(c *Invocation, byText bool, script []byte) error {
+	if byText && c.OnReactor() && len(script) > longText {
+		return c.Offload()
+	}
+	return c.KeepReactor()
+}
+
 func cmdEval(c *Invocation) error { return runScript(c, true) }
 
 func cmdEvalSHA(c *Invocation) error { return runScript(c, false) }
@@ -117,6 +126,9 @@ func runScript(c *Invocation, byText bool) error {
 		err = checkKeyCount(c, count)
 	}
 	if err != nil {
+		return err
+	}
+	if err := keepReactor(c, byText, c.Args[1]); err != nil {
 		return err
 	}
 	s := &keptBy(c.Engine).scripts
@@ -179,6 +191,9 @@ func cmdScriptFlush(c *Invocation) error {
 }
 
 func cmdScriptLoad(c *Invocation) error {
+	if err := keepReactor(c, true, c.Args[2]); err != nil {
+		return err
+	}
 	known, err := keptBy(c.Engine).scripts.load(c.Args[2])
 	if err != nil {
 		return err

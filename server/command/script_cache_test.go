@@ -58,6 +58,42 @@ func TestLongTextsAreCompiledByWorkers(t *testing.T) {
 	}
 }
 
+// TestScriptsInExecLeaveReactors: EXEC compiles long texts on a worker, and goes on there with many
+// scripts of which each is short.
+func TestScriptsInExecLeaveReactors(t *testing.T) {
+	e, _ := newTestEngine(t)
+	c := newTestClient(t, e)
+	comment := "--" + strings.Repeat("x", longText) + "\n"
+	const some = "for i = 1, 40000 do end return 1"
+	digits := scriptDigest([]byte(some))
+	c.Do("script", "load", some)
+	c.Do("function", "load", "#!lua name=l\nredis.register_function('f', function() "+some+" end)")
+	for name, test := range map[string]struct {
+		times   int
+		request []string
+		reply   string
+	}{
+		"Text":     {1, []string{"eval", comment + "return 1", "0"}, ":1"},
+		"Load":     {1, []string{"script", "load", comment + "return 2"}, "$40"},
+		"Scripts":  {200, []string{"eval", some, "0"}, ":1"},
+		"SHA":      {200, []string{"evalsha", string(digits[:]), "0"}, ":1"},
+		"Function": {200, []string{"fcall", "f", "0"}, ":1"},
+	} {
+		c.Do("multi")
+		for range test.times {
+			c.Do(test.request...)
+		}
+		before := e.Statistics.Offloads.Load()
+		reply := c.Do("exec")
+		if head := fmt.Sprintf("*%d\r\n%s\r\n", test.times, test.reply); !strings.HasPrefix(reply, head) {
+			t.Errorf("%s: %.100q", name, reply)
+		}
+		if e.Statistics.Offloads.Load() == before {
+			t.Errorf("%s: a reactor has run it", name)
+		}
+	}
+}
+
 // TestReadOnlyScriptsSeeOneMoment: a script that goes to a worker reads of a key that it has not
 // declared what was committed, though others are writing to it.
 func TestReadOnlyScriptsSeeOneMoment(t *testing.T) {

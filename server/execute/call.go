@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"kedis/internal/resp"
-	"kedis/storage"
 )
 
 // A script calls commands of whose keys nobody has said anything: each is planned for when it is
@@ -53,8 +52,17 @@ func (c *Invocation) Stale() bool {
 // EnoughReplicas is nil, or why writes are refused while too few replicas keep up.
 func (c *Invocation) EnoughReplicas() error { return c.batch.enoughReplicas() }
 
-// reactorTime is how long calls of one request may go on on a reactor.
+// reactorTime is how long scripts, and calls, of one request may go on on a reactor.
 const reactorTime = 4 * time.Millisecond
+
+// KeepReactor is nil as long as the outermost request may go on on a reactor. Otherwise the error
+// is to be returned: a worker runs it.
+func (c *Invocation) KeepReactor() error {
+	if b := c.batch; c.OnReactor() && time.Duration(b.clock.last-b.running.began) > reactorTime {
+		return c.Offload()
+	}
+	return nil
+}
 
 // Call is Invoke for a request that nobody has planned for: it takes the locks that the request
 // needs. Statistics count it, and observers see it.
@@ -66,8 +74,8 @@ func (c *Invocation) Call(r *Request, reply *resp.Writer) error {
 	}
 	b.Tick()
 	start := b.clock.last
-	if c.OnReactor() && time.Duration(start-b.running.began) > reactorTime {
-		return storage.ErrBudget
+	if err := c.KeepReactor(); err != nil {
+		return err
 	}
 	err := b.call(inner, c.Now, b.budget)
 	if b.takesBack(err) {
