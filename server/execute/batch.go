@@ -283,7 +283,7 @@ func (b *Batch) run(c *Invocation) Outcome {
 	c.Session.takeRules()
 	state := c.Session.State
 	b.running.underway, b.running.undo, b.running.replaced = true, nil, b.running.replaced[:0]
-	b.running.began, b.running.turnedUp, b.running.readMore = start, b.running.turnedUp[:0], false
+	b.running.began, b.running.turnedUp, b.running.readMore, b.running.denials = start, b.running.turnedUp[:0], false, 0
 	err := b.call(c, now, b.budget)
 	b.noteWriter(c.Session, &c.before.txn)
 	b.txn.Enclose(&c.before.txn)

@@ -44,7 +44,9 @@ func requirePermission(b *Batch, s *Session, r *Request) error {
 	if s.Transaction.Active {
 		context = inTransaction
 	}
-	if why := b.engine.denied(s, r, database, context); why != access.Permitted {
+	r.locate(b.engine.Store, database)
+	if why, index := s.rules.Check(r); why != access.Permitted {
+		b.engine.deny(s, r, why, index, s.User.Name(), context)
 		return refused(why, r)
 	}
 	return b.requireRates(s, r, database)
@@ -61,7 +63,7 @@ func (c *Invocation) Permit(r *Request) error {
 	if c.mayAll(r) {
 		return nil
 	}
-	if why := c.Engine.denied(c.Session, r, c.Session.Database, inTransaction); why != access.Permitted {
+	if why := c.denied(r, inTransaction); why != access.Permitted {
 		return Errorf("NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. "+
 			"This command is no longer allowed for the following reason: %s", denials[why].since)
 	}
@@ -73,7 +75,7 @@ func (c *Invocation) PermitCall(r *Request) error {
 	if c.mayAll(r) {
 		return nil
 	}
-	if why := c.Engine.denied(c.Session, r, c.Session.Database, inScript); why != access.Permitted {
+	if why := c.denied(r, inScript); why != access.Permitted {
 		return Error("ERR The user executing the script can't " + denials[why].called)
 	}
 	return nil
@@ -102,13 +104,14 @@ const (
 	inScript      = "lua"
 )
 
-// denied tells whether a session's user may not make a request while a database is selected, and
-// notes that.
-func (e *Engine) denied(s *Session, r *Request, database int, context string) access.Reason {
-	r.locate(e.Store, database)
+// denied tells whether the session's user may not make a request inside of this one, and notes
+// that.
+func (c *Invocation) denied(r *Request, context string) access.Reason {
+	s := c.Session
+	r.locate(c.Engine.Store, s.Database)
 	why, index := s.rules.Check(r)
 	if why != access.Permitted {
-		e.deny(s, r, why, index, s.User.Name(), context)
+		c.deny(r, why, index, s.User.Name(), context)
 	}
 	return why
 }
@@ -119,15 +122,27 @@ func (c *Invocation) DenyAuthentication(user []byte) {
 	if c.Nested() {
 		context = inTransaction
 	}
-	c.Engine.deny(c.Session, c.Request, access.DeniedAuthentication, 0, string(user), context)
+	c.deny(c.Request, access.DeniedAuthentication, 0, string(user), context)
+}
+
+// deny is Engine.deny for what runs. It isn't left to the outbox: an ACL LOG behind it in the same
+// EXEC shows it. The outermost request knows how many have been noted when it runs again.
+func (c *Invocation) deny(r *Request, why access.Reason, index int, user, context string) {
+	running := &c.batch.running
+	running.denials++
+	if running.stack[0].meetsDenial(running.denials) {
+		c.Engine.noteDenial(c.Session, r, why, index, user, context)
+	}
 }
 
 // deny notes that a request was denied, once: it may be executed again.
 func (e *Engine) deny(s *Session, r *Request, why access.Reason, index int, user, context string) {
-	if r.denied {
-		return
+	if r.meetsDenial(1) {
+		e.noteDenial(s, r, why, index, user, context)
 	}
-	r.denied = true
+}
+
+func (e *Engine) noteDenial(s *Session, r *Request, why access.Reason, index int, user, context string) {
 	object := r.Command.full
 	if why != access.DeniedCommand && why != access.DeniedDatabase {
 		object = string(r.Args[index])

@@ -32,8 +32,16 @@ type Request struct {
 // noted is what was noted of a request, once, although it may be executed again.
 type noted struct {
 	metered  bool      // it was counted as one of a second's
-	denied   bool      // it is in the log of what was denied
+	denials  int       // how many, of it or inside of it, are in the log of what was denied
 	overRate *overRate // why it was refused then; nil: it was admitted
+}
+
+// meetsDenial reports whether a denial, by its number from 1 on since the request began, isn't in
+// the log yet, and notes that it is.
+func (n *noted) meetsDenial(number int) (isNew bool) {
+	isNew = number > n.denials
+	n.denials = max(n.denials, number)
+	return isNew
 }
 
 // Executed is what a batch keeps of a request that was executed: what it takes to execute it again,
