@@ -247,3 +247,32 @@ func TestMessagesOfScriptsDontPileUp(t *testing.T) {
 		t.Errorf("short messages: %s", reply)
 	}
 }
+
+// onWrite is called for each line of a log.
+type onWrite func()
+
+func (f onWrite) Write(line []byte) (int, error) {
+	f()
+	return len(line), nil
+}
+
+// TestReplicasLostWithinExec: EXEC is refused for want of replicas as a whole, or not at all.
+func TestReplicasLostWithinExec(t *testing.T) {
+	e, _ := newTestEngine(t)
+	e.Logger = hclog.New(&hclog.LoggerOptions{Output: onWrite(func() { e.SetGoodReplicas(0) })})
+	e.SetGoodReplicas(1)
+	c := newTestClient(t, e)
+	c.Set("min-replicas-to-write", "1")
+	for _, request := range [][]string{{"multi"}, {"set", "a", "1"},
+		// It goes to a worker, where scripts that say so much are heard at once.
+		{"eval", "redis.call('keys', '*') for i = 1, 2000 do redis.log(redis.LOG_WARNING, 'lost') end return 1", "0"},
+		{"eval", "return redis.call('set', 'b', '1')", "0"}, {"eval", "#!lua\nreturn redis.call('set', 'c', '1')", "0"}} {
+		c.Do(request...)
+	}
+	if reply := c.Do("exec"); reply != "*4\r\n+OK\r\n:1\r\n+OK\r\n+OK\r\n" {
+		t.Errorf("EXEC: %q", reply)
+	}
+	if reply := c.Do("set", "d", "1"); !strings.HasPrefix(reply, "-NOREPLICAS") {
+		t.Errorf("SET behind it: %q", reply)
+	}
+}

@@ -28,6 +28,7 @@ type Batch struct {
 	repeat    repeating
 	onReplica bool  // the server was one when it was decided that the running command may run
 	roleThen  int64 // role.changes, or an earlier number, at that time
+	goodThen  int32 // role.good when the gates were asked: it holds for all that EXEC or a script runs
 
 	reader   requestReader
 	prefetch prefetch
@@ -191,6 +192,7 @@ func (b *Batch) execute(s *Session, r *Request) Outcome {
 // admit asks the gates, in Redis's order.
 func (b *Batch) admit(s *Session, r *Request) error {
 	s.noteCommand(r.Command)
+	b.goodThen = b.engine.role.good.Load()
 	if r.malformed {
 		return r.refusal()
 	}

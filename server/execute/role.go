@@ -175,7 +175,7 @@ func (b *Batch) enoughReplicas() error {
 	if least == 0 || b.repeat.applying || b.engine.IsReplica() || b.engine.Config.MinReplicasMaxLag.Get() == 0 {
 		return nil
 	}
-	if int64(b.engine.role.good.Load()) < least {
+	if int64(b.goodThen) < least {
 		return Error("NOREPLICAS Not enough good replicas to write.")
 	}
 	return nil
