@@ -233,7 +233,7 @@ type running struct {
 	shown    Execution // memory for what the observer is shown
 	replaced []int     // databases that the outermost has replaced as a whole
 	lacking  uint32    // the lock that the outermost was taken back for
-	denials  int       // that the outermost has met
+	denials  int32     // that the outermost has met
 
 	began    int64    // when the outermost began, as the engine's clock says
 	inner    Request  // the one that Call runs; see Inner

@@ -32,13 +32,13 @@ type Request struct {
 // noted is what was noted of a request, once, although it may be executed again.
 type noted struct {
 	metered  bool      // it was counted as one of a second's
-	denials  int       // how many, of it or inside of it, are in the log of what was denied
+	denials  int32     // how many, of it or inside of it, are in the log of what was denied
 	overRate *overRate // why it was refused then; nil: it was admitted
 }
 
 // meetsDenial reports whether a denial, by its number from 1 on since the request began, isn't in
 // the log yet, and notes that it is.
-func (n *noted) meetsDenial(number int) (isNew bool) {
+func (n *noted) meetsDenial(number int32) (isNew bool) {
 	isNew = number > n.denials
 	n.denials = max(n.denials, number)
 	return isNew
