@@ -261,7 +261,6 @@ func serveData(c *config.Config, data *datadir.Directory, supervisor *supervisor
 	sweeping, stopSweeping := context.WithCancel(context.Background())
 	err := v.run(sweeping)
 	stopSweeping()
-	v.sweeping.Wait()
 	if err == nil {
 		logger.Info("stopping")
 	}
@@ -271,6 +270,7 @@ func serveData(c *config.Config, data *datadir.Directory, supervisor *supervisor
 	if !stopped {
 		return errors.Join(err, data.Abandon())
 	}
+	v.sweeping.Wait() // who waited for a worker was sent away
 	return errors.Join(err, data.Close())
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -485,6 +486,48 @@ func TestMigrateAtTheEnd(t *testing.T) {
 	defer launch.End(t, again)
 	if got := call(t, again.MustDial(t), "EXISTS", "k"); got != ":1" || !strings.Contains(again.Output(), "clean=true") {
 		t.Errorf("EXISTS k: %s\n%s", got, again.Output())
+	}
+}
+
+// TestStopBehindScript stops a server whose workers all wait for a key that a script without end
+// holds, so that the removal of expired keys waits for a worker.
+func TestStopBehindScript(t *testing.T) {
+	server := launch.ForTest(t, launch.MustUnderTest(t), "--busy-reply-threshold", "100")
+	c := server.MustDial(t)
+	send := func(words ...string) {
+		t.Helper()
+		c := server.MustDial(t)
+		c.Queue(words...)
+		if err := c.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually := func(what string, is func() bool) {
+		t.Helper()
+		for began := time.Now(); !is(); time.Sleep(time.Millisecond) {
+			if time.Since(began) > time.Minute {
+				t.Fatalf("%s: not within a minute", what)
+			}
+		}
+	}
+	send("EVAL", "while true do end", "1", "k")
+	eventually("the script runs", func() bool { return strings.HasPrefix(call(t, c, "GET", "k"), "-BUSY") })
+	workers := max(4, 2*runtime.NumCPU())
+	for range 2 * workers {
+		send("MIGRATE", "127.0.0.1", "1", "k", "0", "1000")
+	}
+	eventually("all workers are busy", func() bool {
+		clients, err := c.Must("CLIENT", "LIST")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(clients.Text), "cmd=migrate") == 2*workers
+	})
+	for i := range 100 {
+		call(t, c, "SET", "expires"+strconv.Itoa(i), "1", "PX", "1")
+	}
+	if err := server.Shutdown(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -6,6 +6,8 @@
 package command
 
 import (
+	"time"
+
 	"github.com/hashicorp/go-hclog"
 
 	"kedis/internal/config"
@@ -34,11 +36,14 @@ type kept struct {
 	functions functions
 }
 
-// Stop ends what goes on in the background.
+// Stop ends scripts, and every MIGRATE, which may wait for what a script holds.
 func (k *kept) Stop() {
-	k.targets.stop()
 	k.scripts.stop()
+	k.targets.stop()
 }
+
+// Ended waits for the MIGRATEs, which may be on no worker.
+func (k *kept) Ended(within time.Duration) bool { return k.targets.ended(within) }
 
 // KeptConnections is the number of connections to other servers that wait for the next MIGRATE.
 func (k *kept) KeptConnections() int { return k.targets.kept() }
@@ -57,6 +62,7 @@ func keptBy(e *Engine) *kept { return e.Families.(*kept) }
 func NewEngine(store *storage.Store, c *config.Config, log execute.Log, logger hclog.Logger, reactors int) *Engine {
 	k := &kept{}
 	k.cursors.init()
+	k.targets.init()
 	o := script.Options{Memory: c.ScriptMemory.Get(), Version: execute.RedisVersion, Number: execute.RedisVersionNumber}
 	k.scripts.init(o)
 	k.functions.init(k.scripts.pool, o)

@@ -79,8 +79,16 @@ type targets struct {
 	unused  map[targetAddress][]*target
 	count   int // of all that are unused
 	used    map[*target]struct{}
-	stopped bool
 	running sync.WaitGroup // MIGRATEs
+
+	stopped context.Context // is done when the server stops
+	cancel  context.CancelFunc
+	gone    chan struct{} // closed when it has stopped, and no MIGRATE runs any more
+}
+
+func (p *targets) init() {
+	p.stopped, p.cancel = context.WithCancel(context.Background())
+	p.gone = make(chan struct{})
 }
 
 var errStopping = errors.New("command: the server stops")
@@ -89,7 +97,7 @@ var errStopping = errors.New("command: the server stops")
 func (p *targets) begin() (end func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stopped {
+	if p.stopped.Err() != nil {
 		return nil, false
 	}
 	p.running.Add(1)
@@ -109,7 +117,7 @@ func (p *targets) take(to destination) (*target, error) {
 	t := p.reuse(to.address())
 	if t == nil {
 		var err error
-		if t, err = dialTarget(to); err != nil {
+		if t, err = dialTarget(p.stopped, to); err != nil {
 			return nil, err
 		}
 	}
@@ -130,7 +138,7 @@ func (p *targets) take(to destination) (*target, error) {
 func (p *targets) use(t *target) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stopped {
+	if p.stopped.Err() != nil {
 		return &targetError{reply: errWriting, cause: errStopping}
 	}
 	if p.used == nil {
@@ -180,7 +188,7 @@ func (p *targets) keep(t *target) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.used, t)
-	if p.stopped || p.count == targetsKept {
+	if p.stopped.Err() != nil || p.count == targetsKept {
 		t.close()
 		return
 	}
@@ -198,16 +206,15 @@ func (p *targets) keep(t *target) {
 	})
 }
 
-// stop ends every MIGRATE: what the target has answered until now counts.
+// stop has every MIGRATE end: what the target has answered until now counts.
 func (p *targets) stop() {
-	p.closeAll()
-	p.running.Wait()
-}
-
-func (p *targets) closeAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stopped = true
+	p.cancel()
+	go func() {
+		p.running.Wait()
+		close(p.gone)
+	}()
 	for t := range p.used {
 		t.close()
 	}
@@ -219,6 +226,16 @@ func (p *targets) closeAll() {
 	}
 }
 
+// ended waits until stop was called and no MIGRATE runs any more, or gives up after a while.
+func (p *targets) ended(within time.Duration) bool {
+	select {
+	case <-p.gone:
+		return true
+	case <-time.After(within):
+		return false
+	}
+}
+
 // kept is the number of connections that wait for the next MIGRATE.
 func (p *targets) kept() int {
 	p.mu.Lock()
@@ -226,13 +243,13 @@ func (p *targets) kept() int {
 	return p.count
 }
 
-func dialTarget(to destination) (*target, error) {
+func dialTarget(ctx context.Context, to destination) (*target, error) {
 	// Redis reads the port as C's atoi does, and finds out that it is none when it connects.
 	port, _ := strconv.ParseUint(to.port, 10, 16)
 	if to.host == "" {
 		return nil, &targetError{reply: errConnecting, cause: errors.New("no host")}
 	}
-	conn, err := to.dial(net.JoinHostPort(to.host, strconv.FormatUint(port, 10)))
+	conn, err := to.dial(ctx, net.JoinHostPort(to.host, strconv.FormatUint(port, 10)))
 	var unreachable net.Error
 	var unknown *net.DNSError
 	switch {
@@ -249,16 +266,17 @@ func dialTarget(to destination) (*target, error) {
 }
 
 // dial connects, within the timeout.
-func (to *destination) dial(address string) (net.Conn, error) {
+func (to *destination) dial(ctx context.Context, address string) (net.Conn, error) {
 	deadline := time.Now().Add(to.timeout)
-	conn, err := net.DialTimeout("tcp", address, to.timeout)
+	dialer := net.Dialer{Deadline: deadline}
+	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil || to.encryption == nil {
 		return conn, err
 	}
 	if err := conn.SetDeadline(deadline); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	encrypted, err := secure.Connect(context.Background(), conn, to.encryption)
+	encrypted, err := secure.Connect(ctx, conn, to.encryption)
 	if err != nil {
 		return nil, err
 	}

@@ -79,6 +79,7 @@ func TestSaveBehindAnother(t *testing.T) {
 	engine.saves.begin()
 	go func() { saved <- engine.SaveInTurn() }()
 	close(engine.stopped)
+	engine.Families.Stop()
 	if err := <-saved; err != ErrStopping {
 		t.Errorf("one that waits while the server stops: %v", err)
 	}

@@ -114,8 +114,11 @@ type measurements struct {
 
 // Families is what the families of commands keep between two requests. Each knows its own.
 type Families interface {
-	// Stop ends what goes on in the background.
+	// Stop has what goes on in the background end. It is called once, and waits for nothing.
 	Stop()
+	// Ended waits until that has ended, and uses the store no more. It gives up after a while, and
+	// may be called again.
+	Ended(within time.Duration) bool
 	// KeptConnections is the number of connections to other servers that wait for another request.
 	KeptConnections() int
 	// Scripts is how many scripts are kept, and how many bytes their texts and the idle
@@ -188,7 +191,7 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 
 // Stop ends what goes on in the background, and what waits, and waits for commands that still run,
 // and for a checkpoint; those that take too long fail. It is called once, when no more commands
-// come and the sweeper has ended, before the store is closed: when it returns false, something
+// come and sweepers are told to end, before the store is closed: when it returns false, something
 // still uses the store.
 func (e *Engine) Stop() (stopped bool) {
 	close(e.stopped)
@@ -203,9 +206,10 @@ func (e *Engine) Stop() (stopped bool) {
 }
 
 // idle waits until neither a command nor a checkpoint, which commands begin, uses the store any
-// more. It gives up after a while with each of them.
+// more. It gives up after a while with each of them. Those that have yielded their worker come
+// first: they take one again.
 func (e *Engine) idle(within time.Duration) bool {
-	if !e.workers.stop(within) || !e.scripts.stop(within) {
+	if !e.Families.Ended(within) || !e.workers.stop(within) || !e.scripts.stop(within) {
 		return false
 	}
 	over, cancel := context.WithTimeout(context.Background(), within)

@@ -1,6 +1,8 @@
 package execute
 
 import (
+	"time"
+
 	"kedis/storage"
 )
 
@@ -46,6 +48,17 @@ func (c *Invocation) Step(keys [][]byte, exclusive bool, f func(db storage.DB) e
 	return err
 }
 
+// askedForStop is how soon who waits for a step's locks finds that the server stops.
+const askedForStop = 50 * time.Millisecond
+
+// untilStop is the patience of who waits until the server stops.
+func (e *Engine) untilStop(Wait) (again time.Duration, refusal error) {
+	if e.Stopping() {
+		return 0, ErrStopping
+	}
+	return askedForStop, nil
+}
+
 func (c *Invocation) lockStep(keys [][]byte, exclusive bool) error {
 	b := c.batch
 	b.giveUp() // of the gate, in which the command began
@@ -55,7 +68,8 @@ func (c *Invocation) lockStep(keys [][]byte, exclusive bool) error {
 			b.plan.Lock(c.Engine.Store.Stripe(c.selected, key), exclusive)
 		}
 		b.plan.sort()
-		if err := b.locks.await(&b.plan, endless); err != nil {
+		if err := b.locks.await(&b.plan, c.Engine.untilStop); err != nil {
+			b.giveUp()
 			return err
 		}
 		if !exclusive || !b.barred(c.Session, c.Request) {

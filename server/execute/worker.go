@@ -87,9 +87,21 @@ func (e *Engine) LeaveWorkers(s *Session) {
 
 // take waits for a token.
 func (w *workers) take() token {
-	taken := make(chan token, 1)
-	w.whenFree(waiter{begin: func(t token) { taken <- t }})
-	return <-taken
+	t, _ := w.takeUnless(nil)
+	return t
+}
+
+// takeUnless waits for a token until the server stops: then it returns false.
+func (w *workers) takeUnless(stopped <-chan struct{}) (t token, taken bool) {
+	given := make(chan token, 1)
+	w.whenFree(waiter{begin: func(t token) { given <- t }})
+	select {
+	case t = <-given:
+		return t, true
+	case <-stopped:
+		go func() { w.give(<-given) }() // its turn comes, and is the next one's
+		return token{}, false
+	}
 }
 
 // give gives a token back.
@@ -201,8 +213,12 @@ func (e *Engine) run(t token, s *Session, r *Request) (outcome Outcome) {
 }
 
 // onWorker runs something with a worker's token and a batch that is used again and again, by one
-// goroutine at a time.
-func (e *Engine) onWorker(b *Batch, run func(b *Batch)) { e.withToken(e.workers.take(), b, run) }
+// goroutine at a time. It does nothing when the server stops before there is a token.
+func (e *Engine) onWorker(b *Batch, run func(b *Batch)) {
+	if t, taken := e.workers.takeUnless(e.stopped); taken {
+		e.withToken(t, b, run)
+	}
+}
 
 func (e *Engine) withToken(t token, b *Batch, run func(b *Batch)) {
 	b.locks.owner, b.locks.door = t.owner, t.door
