@@ -388,6 +388,8 @@ func TestOwnKinds(t *testing.T) {
 		{"binlog-retention-age", "0", "0", "0"},
 		{"rocksdb-compression", "SNAPPY", "snappy", "snappy"},
 		{"checkpoint-dir", "/a b", "/a b", `"/a b"`},
+		{"rocksdb-max-open-files", "20", "20", "20"},
+		{"rocksdb-max-open-files", "-1", "-1", "-1"},
 	} {
 		set(t, c, test.name, test.text)
 		o := c.lookup(test.name)
@@ -399,6 +401,7 @@ func TestOwnKinds(t *testing.T) {
 		{"memory-tier", "-1%"}, {"hash-max-listpack-value", "17179869185gb"}, {"memory-tier", "9223372036854775808"}, {"clean-cache-share", "101"}, {"clean-cache-share", "-1%"}, {"clean-cache-share", "%"},
 		{"binlog-retention-age", "h"}, {"binlog-retention-age", "-1h"}, {"binlog-retention-age", "1.5h"}, {"binlog-retention-age", "9223372036854775807d"},
 		{"binlog-retention-age", "3651d"}, {"rocksdb-compression", "gzip"},
+		{"rocksdb-max-open-files", "-2"}, {"rocksdb-max-open-files", "0"}, {"rocksdb-max-open-files", "19"}, {"rocksdb-max-open-files", "2147483648"},
 	} {
 		if err := c.Set([][2]string{test}); err == nil {
 			t.Errorf("%s was accepted", test)

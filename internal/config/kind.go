@@ -39,6 +39,21 @@ func integer(least, most int64, unit string) kind[int64] {
 	return kind[int64]{expects: numberPhrase(least, most, unit), parse: parse, show: showInteger}
 }
 
+// limit is a whole number, or -1, which is none.
+func limit(least, most int64, unit string) kind[int64] {
+	k := integer(math.MinInt64, math.MaxInt64, unit)
+	parse := k.parse
+	k.parse = func(text string, old int64) (int64, error) {
+		n, err := parse(text, old)
+		if err == nil && n != -1 && (n < least || n > most) {
+			err = reason(fmt.Sprintf("argument must be -1, or between %d and %d inclusive", least, most))
+		}
+		return n, err
+	}
+	k.expects = "-1, or " + numberPhrase(least, most, unit)
+	return k
+}
+
 // octal is a file's permission bits.
 func octal(most int64) kind[int64] {
 	show := func(n int64) string { return strconv.FormatInt(n, 8) }

@@ -376,9 +376,9 @@ func (c *Config) rocksdb(memory int64) []*option {
 			in a hundred times. 0 is no filter.`),
 		row("rocksdb-target-file-size", &c.RocksDBTargetFileSize, size(mb, 4*gb), "64mb", byHook,
 			"The size of a table file."),
-		row("rocksdb-max-open-files", &c.RocksDBMaxOpenFiles, integer(-1, mostInt, "files"), "-1", byHook,
-			`How many table files are held open. -1 holds all, which is fastest; the limit of open files
-			(ulimit -n) must allow for it. A start changes -1 to what that allows beside the clients when it is
+		row("rocksdb-max-open-files", &c.RocksDBMaxOpenFiles, limit(20, mostInt, "files"), "-1", byHook,
+			`How many table files are held open: RocksDB needs 20. -1 holds all, which is fastest; the limit of open
+			files (ulimit -n) must allow for it. A start changes -1 to what that allows beside the clients when it is
 			not at least 1024, and says so.`),
 		row("rocksdb-rate-limit", &c.RocksDBRateLimit, size(0, mostSize), "0", byHook,
 			"How many bytes per second flushes and compactions may write. 0 is no limit."),
