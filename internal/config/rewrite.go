@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // marker stands above the lines that Rewrite appends; it is Redis's.
@@ -88,12 +89,24 @@ func (c *Config) rewrite() error {
 	return syncDirectory(filepath.Dir(path))
 }
 
+// umask is the process's. To read it takes setting it for a moment, so that is done before any file
+// is made.
+var umask = readUmask()
+
+func readUmask() fs.FileMode {
+	mask := syscall.Umask(0o077)
+	syscall.Umask(mask)
+	return fs.FileMode(mask)
+}
+
 // readOld reads the file as it is now; it may be gone. A symbolic link is followed, so that what it
-// points at is replaced and not the link.
+// points at is replaced and not the link. The mode is what Redis gives the new file, and allows
+// nobody what the old one didn't: it may hold passwords.
 func readOld(file string) (path string, mode fs.FileMode, lines []string, err error) {
+	mode = 0o644 &^ umask
 	path, err = filepath.EvalSymlinks(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return file, 0o644, nil, nil
+		return file, mode, nil, nil
 	}
 	if err != nil {
 		return "", 0, nil, err
@@ -106,7 +119,7 @@ func readOld(file string) (path string, mode fs.FileMode, lines []string, err er
 	for line := range strings.Lines(string(content)) {
 		lines = append(lines, strings.TrimRight(line, "\r\n"))
 	}
-	return path, info.Mode().Perm(), lines, err
+	return path, mode & info.Mode(), lines, err
 }
 
 // writeChecked writes the lines, reads them back, and appends what would come out differently: an

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -103,6 +104,8 @@ func TestRewriteMakesTheFileAnew(t *testing.T) {
 }
 
 func TestRewriteKeepsModeAndLink(t *testing.T) {
+	defer func(before fs.FileMode) { umask = before }(umask)
+	umask = 0o022
 	_, path := loaded(t, "hz 20\n")
 	link := filepath.Join(filepath.Dir(path), "link.conf")
 	if err := os.Symlink("kedis.conf", link); err != nil {
@@ -125,6 +128,34 @@ func TestRewriteKeepsModeAndLink(t *testing.T) {
 	}
 	if files, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".*")); err != nil || len(files) > 0 {
 		t.Errorf("left behind: %v, %v", files, err)
+	}
+}
+
+// TestRewriteLeavesModesAsRedis: 0644 less the umask, and never what the old file allowed nobody.
+func TestRewriteLeavesModesAsRedis(t *testing.T) {
+	defer func(before fs.FileMode) { umask = before }(umask)
+	const gone = 0
+	for _, test := range []struct{ umask, before, after fs.FileMode }{
+		{0o022, 0o600, 0o600}, {0o022, 0o640, 0o640}, {0o022, 0o644, 0o644}, {0o022, 0o666, 0o644}, {0o022, gone, 0o644},
+		{0o077, 0o644, 0o600}, {0o077, gone, 0o600}, {0o027, 0o604, 0o600}, {0o027, 0o666, 0o640}, {0o027, gone, 0o640},
+	} {
+		umask = test.umask
+		c, path := loaded(t, "hz 20\n")
+		change := os.Remove
+		if test.before != gone {
+			change = func(path string) error { return os.Chmod(path, test.before) }
+		}
+		if err := change(path); err != nil {
+			t.Fatal(err)
+		}
+		rewritten(t, c, path)
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode() != test.after {
+			t.Errorf("umask %03o: %v becomes %v, want %v", test.umask, test.before, info.Mode(), test.after)
+		}
 	}
 }
 
