@@ -104,7 +104,7 @@ func fit(c *config.Config, limit, loops int, logger hclog.Logger) error {
 	if err := c.SetFlag("maxclients", strconv.Itoa(d.clients)); err != nil {
 		return fmt.Errorf("server: %w", err)
 	}
-	if err := c.SetFlag("rocksdb-max-open-files", strconv.Itoa(d.tables)); err != nil {
+	if err := c.Fit("rocksdb-max-open-files", strconv.Itoa(d.tables)); err != nil {
 		return fmt.Errorf("server: %w", err)
 	}
 	return nil

@@ -463,7 +463,13 @@ func (c *Config) setAll(pairs [][2]string, protected bool) error {
 	for _, change := range changes {
 		change.store()
 	}
-	return apply(entries, changes)
+	if err := apply(entries, changes); err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		entry.configured = nil
+	}
+	return nil
 }
 
 // settable finds the options to be set. As in Redis, an option's name and its alias are no
@@ -539,6 +545,25 @@ func (c *Config) Remember(name, value string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return o.set(value)
+}
+
+// Fit gives an option a value that fits the process, as it is until Set sets another one. Rewrite
+// writes the one that was configured: the next process may have room for it. No hooks run.
+func (c *Config) Fit(name, value string) error {
+	o := c.lookup(name)
+	if o == nil {
+		return fmt.Errorf("config: no option %s", name)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := configured{o.toBeRead(), o.fileLines()}
+	if err := o.set(value); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if o.String() != before.shown {
+		o.configured = &before
+	}
+	return nil
 }
 
 // Flag is what the command line needs to know of an option.

@@ -36,10 +36,18 @@ type option struct {
 	addFlag  func(text string) error
 	fileOnly bool
 
+	configured *configured // what stood there before Fit; nil: it is in force
+
 	file     *String // of a password: names the file that it may stand in
 	supplied string  // the password that stood there, or in the environment
 
 	initialShown string // the default as CONFIG GET answers it
+}
+
+// configured is a value that isn't in force, since another one fits the process.
+type configured struct {
+	shown string   // as CONFIG GET would answer it
+	lines []string // as a file has it
 }
 
 // group is a part of the table, with a heading.

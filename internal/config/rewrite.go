@@ -150,7 +150,7 @@ func (c *Config) writeAndRead(file *os.File, lines []string) (different []string
 		return nil, errors.New("a user stands in an included file, too: use an aclfile, or write the line there")
 	}
 	for o := range c.options() {
-		if check.lookup(o.name).String() != o.String() && !o.isSupplied() {
+		if check.lookup(o.name).String() != o.toBeRead() && !o.isSupplied() {
 			lines := o.fileLines()
 			if len(lines) == 0 {
 				return nil, fmt.Errorf("an included file has lines of %s, of which none is in force any more", o.name)
@@ -181,8 +181,19 @@ func syncDirectory(path string) error {
 	return errors.Join(directory.Sync(), directory.Close())
 }
 
+// toBeRead is what CONFIG GET is to answer behind a start with the file.
+func (o *option) toBeRead() string {
+	if o.configured != nil {
+		return o.configured.shown
+	}
+	return o.String()
+}
+
 // fileLines are the option's lines in a configuration file.
 func (o *option) fileLines() []string {
+	if o.configured != nil {
+		return o.configured.lines
+	}
 	lines := o.lines()
 	for i, line := range lines {
 		lines[i] = o.name + " " + line
@@ -203,7 +214,7 @@ func rewriteLines(old []string, options func(func(*option) bool)) []string {
 		case o.isSupplied():
 		case len(set) > 0:
 			o.replace(lines, set)
-		case o.String() != o.initialShown, o.supplied != "": // or the next start would take that from outside again
+		case o.toBeRead() != o.initialShown, o.supplied != "": // or the next start would take that from outside again
 			appended = append(appended, o.fileLines()...)
 		}
 	}

@@ -159,6 +159,40 @@ func TestRewriteLeavesModesAsRedis(t *testing.T) {
 	}
 }
 
+// TestRewriteWritesWhatWasConfigured: another process may have room for it.
+func TestRewriteWritesWhatWasConfigured(t *testing.T) {
+	const option = "rocksdb-max-open-files"
+	for content, want := range map[string]string{"hz 20\n": "hz 20\n", option + " -1\nhz 20\n": option + " -1\nhz 20\n"} {
+		c, path := loaded(t, content)
+		if err := c.Fit(option, "56"); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.RocksDBMaxOpenFiles.Get(); got != 56 {
+			t.Errorf("%d are in force", got)
+		}
+		if got := rewritten(t, c, path); got != want {
+			t.Errorf("%q becomes %q", content, got)
+		}
+		set(t, c, option, "56")
+		if got := rewritten(t, c, path); !strings.Contains(got, option+" 56\n") {
+			t.Errorf("with a value that was set %q becomes %q", content, got)
+		}
+	}
+	c, path := loaded(t, option+" 500\n")
+	if err := c.SetFlag(option, "-1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Fit(option, "56"); err != nil {
+		t.Fatal(err)
+	}
+	if got := rewritten(t, c, path); got != option+" -1\n" {
+		t.Errorf("behind a flag: %q", got)
+	}
+	if err := c.Fit(option, "1"); err == nil || c.RocksDBMaxOpenFiles.Get() != 56 {
+		t.Errorf("a value that may not be: %v", err)
+	}
+}
+
 func TestRewriteErrors(t *testing.T) {
 	if err := New().Rewrite(); err == nil || err.Error() != "The server is running without a config file" {
 		t.Errorf("%v", err)
