@@ -38,7 +38,7 @@ type option struct {
 
 	configured *configured // what stood there before Fit; nil: it is in force
 
-	file     *String // of a password: names the file that it may stand in
+	file     *option // of a password: names the file that it may stand in
 	supplied string  // the password that stood there, or in the environment
 
 	initialShown string // the default as CONFIG GET answers it

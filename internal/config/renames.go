@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -41,12 +42,25 @@ func (r *renames) add(place string, words []string) error {
 	return nil
 }
 
-// addFlag takes a flag's value, in which nothing behind the space takes the command away.
+// addFlag takes a flag's value, in which nothing behind the space takes the command away. It stands
+// for the line that a file has for the command: Rewrite writes down what flags have said.
 func (r *renames) addFlag(text string) error {
 	if text == "" {
 		return nil
 	}
-	return r.add("--"+renameOption, strings.Split(strings.TrimSuffix(text, `""`), " "))
+	const place = "--" + renameOption
+	fromFile := len(r.given)
+	if err := r.add(place, strings.Split(strings.TrimSuffix(text, `""`), " ")); err != nil {
+		return err
+	}
+	added := r.given[fromFile]
+	for i, former := range slices.Backward(r.given[:fromFile]) {
+		if former.Place != place && strings.EqualFold(former.Command, added.Command) {
+			r.given[i], r.given = added, r.given[:fromFile]
+			break
+		}
+	}
+	return nil
 }
 
 // prepare is for the default, which is no line: lines are added by add.

@@ -150,6 +150,9 @@ func (c *Config) writeAndRead(file *os.File, lines []string) (different []string
 		return nil, errors.New("a user stands in an included file, too: use an aclfile, or write the line there")
 	}
 	for o := range c.options() {
+		if o.isSupplied() && o.file.String() != "" && check.lookup(o.name).given {
+			return nil, fmt.Errorf("an included file has %s, beside %s it would be an error", o.name, o.file.name)
+		}
 		if check.lookup(o.name).String() != o.toBeRead() && !o.isSupplied() {
 			lines := o.fileLines()
 			if len(lines) == 0 {
@@ -212,6 +215,9 @@ func rewriteLines(old []string, options func(func(*option) bool)) []string {
 		set := o.setAt(old)
 		switch {
 		case o.isSupplied():
+			for _, former := range set { // beside a file it would be an error
+				lines[former] = nil
+			}
 		case len(set) > 0:
 			o.replace(lines, set)
 		case o.toBeRead() != o.initialShown, o.supplied != "": // or the next start would take that from outside again

@@ -21,9 +21,9 @@ func withSecretFiles(options []*option) (all []*option) {
 	for _, o := range options {
 		all = append(all, o)
 		if o.password {
-			o.file = new(String)
-			all = append(all, row(o.name+secretFileSuffix, o.file, anyText("a path, or nothing"), "", atStart,
-				"The file that "+o.name+" is read from at the start, without the end of its line. The environment's "+environmentOf(o.name)+" does the same."))
+			o.file = row(o.name+secretFileSuffix, new(String), anyText("a path, or nothing"), "", atStart,
+				"The file that "+o.name+" is read from at the start, without the end of its line. The environment's "+environmentOf(o.name)+" does the same.")
+			all = append(all, o.file)
 		}
 	}
 	return all
@@ -34,7 +34,8 @@ func environmentOf(name string) string {
 }
 
 // ReadSecrets takes passwords from the files that are named for them, and from the environment.
-// What the configuration says itself goes before the environment; it is an error beside a file.
+// What the configuration says itself goes before the environment; it is an error beside a file,
+// unless one of both is a flag, which goes before what the configuration file says.
 func (c *Config) ReadSecrets(environment func(name string) string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,16 +60,18 @@ func (c *Config) ReadSecrets(environment func(name string) string) error {
 
 // outside is the password that stands outside of the configuration; empty if none does.
 func (o *option) outside(environment func(name string) string) (string, error) {
-	path := o.file.Get()
+	path := o.file.String()
 	switch {
 	case path == "" && o.given:
 		return "", nil
 	case path == "":
 		return environment(environmentOf(o.name)), nil
-	case o.given:
-		return "", errors.New("the password is given, too: expected one of both")
+	case !o.given || o.file.flagged && !o.flagged:
+		return ReadSecret(path)
+	case o.flagged && !o.file.flagged:
+		return "", nil
 	}
-	return ReadSecret(path)
+	return "", errors.New("the password is given, too: expected one of both")
 }
 
 // ReadSecret reads a password from a file.
@@ -92,15 +95,17 @@ func ReadSecret(path string) (string, error) {
 func (o *option) isSupplied() bool { return o.supplied != "" && o.String() == o.supplied }
 
 // leaveSecretFiles names no file any more for passwords that were changed since they were read from
-// there. It is called before the configuration is written, which says them from then on.
+// there, or that a flag has said. It is called before the configuration is written, which says them
+// from then on.
 func (c *Config) leaveSecretFiles() error {
 	for o := range c.options() {
-		if o.file == nil || o.supplied == "" || o.isSupplied() {
+		if o.file == nil || o.file.String() == "" || o.isSupplied() {
 			continue
 		}
-		if err := c.lookup(o.name + secretFileSuffix).set(""); err != nil {
+		if err := o.file.set(""); err != nil {
 			return err
 		}
+		o.supplied = "" // and isn't, should it become that password again
 	}
 	return nil
 }

@@ -54,12 +54,18 @@ func (u *userLines) add(place string, words []string) error {
 	return nil
 }
 
-// addFlag takes a flag's value, without quotes.
+// addFlag takes a flag's value, without quotes. It stands for the line that a file has for the
+// user: Rewrite writes down what flags have said.
 func (u *userLines) addFlag(text string) error {
 	if text == "" {
 		return nil
 	}
-	return u.add("--user", strings.FieldsFunc(text, isBlank))
+	const place = "--" + userOption
+	words := strings.FieldsFunc(text, isBlank)
+	u.given = slices.DeleteFunc(u.given, func(former UserLine) bool {
+		return former.Place != place && len(words) > 0 && former.Words[0] == words[0]
+	})
+	return u.add(place, words)
 }
 
 func isBlank(r rune) bool { return strings.ContainsRune(" \t\r\n\v\f", r) }
