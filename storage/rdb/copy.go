@@ -68,6 +68,7 @@ func (v *Value) copyElements(e *Encoder) error {
 // copyStream copies a stream, node by node.
 func (v *Value) copyStream(e *Encoder) error {
 	e.BeginStream(v.stream.nodes)
+	v.stream.withoutEntries = e.streamNodeWithoutEntries
 	var counts StreamCounts
 	for v.Next() {
 		counts.Complete(v.Element.Stream)

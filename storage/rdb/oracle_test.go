@@ -7,6 +7,7 @@ import (
 	"math/rand"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -356,6 +357,34 @@ func TestStreamOfRedis(t *testing.T) {
 		return nil
 	}); err != nil || keys != 2 {
 		t.Fatal(keys, err)
+	}
+}
+
+// TestStreamNodesWithoutEntries: a copy of a stream has the nodes whose entries are all deleted.
+// Redis leaves one when it trims up to an entry that was deleted before.
+func TestStreamNodesWithoutEntries(t *testing.T) {
+	r := startRedis(t, t.TempDir(), "--stream-node-max-entries", "3")
+	for key, entries := range map[string]int{"emptied": 3, "shortened": 7} {
+		for ms := 1; ms <= entries; ms++ {
+			r.must("XADD", key, fmt.Sprintf("%d-0", ms), "field", "value")
+		}
+		r.must("XDEL", key, "3-0")
+		r.must("XTRIM", key, "MINID", "3-0")
+		payload := r.dump(key)
+		v, err := new(Decoder).Payload(payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.must("RESTORE", "copy", 0, write(t, func(e *Encoder) {
+			if err := v.CopyTo(e); err != nil {
+				t.Fatalf("%s: %v", key, err)
+			}
+		}), "REPLACE")
+		for _, about := range [][]any{{"XINFO", "STREAM"}, {"DEBUG", "DIGEST-VALUE"}} {
+			if want, got := r.must(append(about, key)...), r.must(append(about, "copy")...); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s of a copy of %s: %v, expected %v", about[1], key, got, want)
+			}
+		}
 	}
 }
 

@@ -71,6 +71,8 @@ type streamState struct {
 	deleted      int64  // and deleted
 	numbers      []byte // fields and values that are integers, as text
 
+	withoutEntries func(id StreamID, node listpack.Listpack) // nil, or gets the nodes all of whose entries are deleted
+
 	totalsRead bool
 
 	groups           uint64 // still to be read
@@ -185,6 +187,9 @@ func (v *Value) readStreamNode() error {
 	}
 	s.names = namesEnd - int64(s.masterFields)
 	s.nodeBytes += int64(len(v.node))
+	if s.valid == 0 && s.withoutEntries != nil {
+		s.withoutEntries(s.master, v.node)
+	}
 	return nil
 }
 

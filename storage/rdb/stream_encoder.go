@@ -176,13 +176,27 @@ func (e *Encoder) endStreamNode() {
 	if s.entries == 0 {
 		return
 	}
-	e.takeOne()
 	e.node = e.node.Replace(e.node[:0], e.node.First(), listpack.OfInt(s.entries))
 	s.entries = 0
-	var key [16]byte
-	binary.BigEndian.PutUint64(key[:], s.master.Ms)
-	binary.BigEndian.PutUint64(key[8:], s.master.Seq)
-	e.string(key[:])
-	e.string(e.node)
+	e.streamNode(s.master, e.node)
 	e.node = emptyListpack(e.node)
+}
+
+// streamNodeWithoutEntries writes a node as it is, all of whose entries are deleted: Redis leaves
+// such a one when it trims up to an entry that was deleted before.
+func (e *Encoder) streamNodeWithoutEntries(id StreamID, node listpack.Listpack) {
+	if e.err != nil {
+		return
+	}
+	e.endStreamNode()
+	e.streamNode(id, node)
+}
+
+func (e *Encoder) streamNode(id StreamID, node listpack.Listpack) {
+	e.takeOne()
+	var key [16]byte
+	binary.BigEndian.PutUint64(key[:], id.Ms)
+	binary.BigEndian.PutUint64(key[8:], id.Seq)
+	e.string(key[:])
+	e.string(node)
 }
