@@ -392,13 +392,14 @@ func (b *Batch) readFromView() {
 // ends it.
 func (c *Invocation) ReadBeside() (db storage.DB, end func()) {
 	if c.Nested() || c.Applying() { // nothing else runs, and what the transaction has written is to be seen
-		return c.DB, func() {}
+		return c.DB.Reading(), func() {}
 	}
 	view, txn := c.Engine.Store.View(), c.Engine.Store.NewTxn()
 	txn.Begin(storage.Mode{Notify: c.Txn.Mode().Notify}, c.Now, 0)
 	txn.ReadFrom(view)
 	return txn.DB(c.selected), func() {
 		c.Txn.Notifications().Append(txn.Notifications())
+		c.Txn.AddLookups(txn.Lookups())
 		txn.Reset()
 		view.Release()
 	}

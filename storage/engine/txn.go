@@ -264,6 +264,12 @@ func (t *Txn) Lookups() (hits, misses int64) {
 	return hits, misses
 }
 
+// AddLookups counts what the running command has looked up in another transaction.
+func (t *Txn) AddLookups(hits, misses int64) {
+	t.lookups.hits += hits
+	t.lookups.misses += misses
+}
+
 // ForgetLookups takes back what was counted since a savepoint: the command will run again.
 func (t *Txn) ForgetLookups(s *Savepoint) { t.lookups.hits, t.lookups.misses = s.hits, s.misses }
 
