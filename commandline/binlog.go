@@ -29,7 +29,16 @@ func binlogCommand() *cli.Command {
 				return err
 			}
 			err := run(ctx, words[0])
-			if logs, _ := filepath.Glob(filepath.Join(words[0], "binlog", "*")); errors.Is(err, binlog.ErrNoLog) && len(logs) > 0 {
+			if !errors.Is(err, binlog.ErrNoLog) {
+				return err
+			}
+			within := filepath.Join(words[0], "binlog")
+			entries, _ := os.ReadDir(within)
+			var logs []string
+			for _, entry := range entries {
+				logs = append(logs, filepath.Join(within, entry.Name()))
+			}
+			if len(logs) > 0 {
 				err = fmt.Errorf("%w, but in %s", err, strings.Join(logs, " "))
 			}
 			return err

@@ -160,6 +160,10 @@ func TestMistakes(t *testing.T) {
 	bad := file("bad.conf", "port 7000\nmaxclient 3\n")
 	occupied := listen(t)
 	newer := newerFormat(t)
+	data := filepath.Join(directory, "[data]")
+	if err := os.MkdirAll(filepath.Join(data, "binlog", "1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		args []string
 		want string
@@ -189,6 +193,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"binlog", "verify", directory, "--from", "x"}, `--from: expected a position, got "x"`},
 		{[]string{"binlog", "verify", directory, "--to", "x"}, `--to: expected a position, or a time such as`},
 		{[]string{"binlog", "repair", directory}, "there is no log"},
+		{[]string{"binlog", "verify", data}, "but in " + filepath.Join(data, "binlog", "1")},
 		{[]string{"restore", "new"}, "expected --checkpoint DIR, perhaps --binlog DIR, and one new directory"},
 		{[]string{"restore", "--checkpoint", directory, "--to", "7", notThere}, "--to needs --binlog DIR"},
 		{[]string{"restore", "--checkpoint", directory, "--binlog", directory, notThere}, "is no checkpoint"},

@@ -140,8 +140,17 @@ func findParts(name string) (parts []part, total int64, err error) {
 }
 
 func findManifest(directory string) (string, error) {
-	found, err := filepath.Glob(filepath.Join(directory, "*.manifest"))
-	if err != nil || len(found) != 1 {
+	entries, err := os.ReadDir(directory)
+	if err != nil {
+		return "", failure(ExitSource, "%w", err)
+	}
+	var found []string
+	for _, entry := range entries {
+		if filepath.Ext(entry.Name()) == ".manifest" {
+			found = append(found, filepath.Join(directory, entry.Name()))
+		}
+	}
+	if len(found) != 1 {
 		return "", failure(ExitSource, "%s: expected an AOF's directory, with one manifest in it, and there are %d", directory, len(found))
 	}
 	return found[0], nil

@@ -87,6 +87,24 @@ func TestFiltersAreKeptOverAStop(t *testing.T) {
 	must(t, s.Close())
 }
 
+// TestFiltersOfAnyDirectory: the file is removed, too, where the directory's name would be a
+// pattern.
+func TestFiltersOfAnyDirectory(t *testing.T) {
+	o := spreadOptions(t)
+	o.Rocks.Directory = filepath.Join(t.TempDir(), "[data]")
+	s, _ := written(t, o)
+	must(t, s.Close())
+	if _, err := os.Stat(filtersFile(o)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(o)
+	must(t, err)
+	if _, err := os.Stat(filtersFile(o)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an open store has the file: %v", err)
+	}
+	must(t, s.Close())
+}
+
 // filesIn are the names and sizes of a directory's files.
 func filesIn(t *testing.T, directory string) string {
 	t.Helper()

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -88,19 +89,26 @@ func (s *Store) takeFilters() error {
 	if err := s.readFilters(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		s.logger.Warn("what was known of the records can't be read, and is found out anew", "file", path, "error", err)
 	}
-	return s.removeFilters(path)
+	return s.removeFilters()
 }
 
 // removeFilters removes the file, and what is left of one that was being written.
-func (s *Store) removeFilters(path string) error {
-	files, err := filepath.Glob(path + "*")
-	if err != nil || len(files) == 0 {
+func (s *Store) removeFilters() error {
+	directory := s.options.Rocks.Directory
+	entries, err := os.ReadDir(directory)
+	if err != nil {
 		return err
 	}
-	for _, file := range files {
-		err = errors.Join(err, os.Remove(file))
+	removed := false
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), filtersFile) {
+			removed, err = true, errors.Join(err, os.Remove(filepath.Join(directory, entry.Name())))
+		}
 	}
-	if err = errors.Join(err, durable.SyncDirectory(s.options.Rocks.Directory)); err != nil {
+	if !removed {
+		return nil
+	}
+	if err = errors.Join(err, durable.SyncDirectory(directory)); err != nil {
 		return fmt.Errorf("storage: a file that is true for this start only: %w", err)
 	}
 	return nil

@@ -191,13 +191,19 @@ func (d *DB) existingFamilies() ([]string, error) {
 // refuseRemains refuses to begin a new database over the tables of one that lost its CURRENT file:
 // RocksDB would delete them as leftovers.
 func (d *DB) refuseRemains() error {
-	tables, err := filepath.Glob(filepath.Join(d.directory, "*.sst"))
-	if err != nil {
+	entries, err := os.ReadDir(d.directory)
+	if err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("rocks: open %s: %w", d.directory, err)
 	}
-	if len(tables) > 0 {
+	tables := 0
+	for _, entry := range entries {
+		if filepath.Ext(entry.Name()) == ".sst" {
+			tables++
+		}
+	}
+	if tables > 0 {
 		return &Error{Operation: "open " + d.directory, Code: codeCorruption,
-			Text: fmt.Sprintf("Corruption: %d table files are there, but the file CURRENT is missing", len(tables))}
+			Text: fmt.Sprintf("Corruption: %d table files are there, but the file CURRENT is missing", tables)}
 	}
 	return nil
 }

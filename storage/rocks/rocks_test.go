@@ -392,6 +392,30 @@ func TestOpenCorrupt(t *testing.T) {
 	}
 }
 
+// TestOpenWithoutCurrent: a database that has lost its CURRENT file isn't begun anew where the
+// directory's name would be a pattern, either.
+func TestOpenWithoutCurrent(t *testing.T) {
+	directory := filepath.Join(t.TempDir(), "[data]")
+	d, err := Open(Options{Directory: directory})
+	must(t, err)
+	put(t, d, d.Family(DefaultFamily), "k", "v")
+	must(t, d.Close())
+	entries, err := os.ReadDir(directory)
+	must(t, err)
+	for _, entry := range entries { // RocksDB looks at its logs, which a checkpoint hasn't
+		if entry.Name() == "CURRENT" || filepath.Ext(entry.Name()) == ".log" {
+			must(t, os.Remove(filepath.Join(directory, entry.Name())))
+		}
+	}
+	broken, err := Open(Options{Directory: directory})
+	if err == nil {
+		must(t, broken.Close())
+	}
+	if !IsCorruption(err) {
+		t.Errorf("open: %v", err)
+	}
+}
+
 func matching(t *testing.T, directory, pattern string) string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(directory, pattern))
