@@ -116,6 +116,9 @@ func (p *port) run(ctx context.Context) error {
 	for {
 		before := p.state.Offset
 		err := p.attempt(ctx)
+		if errors.Is(err, errNoBody) && ctx.Err() == nil {
+			continue // from the beginning, or it says that this wasn't asked for
+		}
 		if err == nil || ctx.Err() != nil || !isTransient(err) || !p.begun {
 			return err
 		}

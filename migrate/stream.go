@@ -60,13 +60,19 @@ func (p *port) follow(ctx context.Context, from Position) error {
 	return nil
 }
 
-// noteFailure remembers that the target's data is no longer what the source's was.
+// noteFailure remembers that the stream can't be gone on with: the target's data is no longer what
+// the source's was, or what a script does isn't known.
 func (p *port) noteFailure(err error) {
 	var d *divergence
-	if !errors.As(err, &d) {
+	switch {
+	case errors.As(err, &d):
+		p.state.Reason = d.Error()
+	case errors.Is(err, errNoBody):
+		p.state.Reason = err.Error()
+	default:
 		return
 	}
-	p.state.Phase, p.state.Reason = phaseFailed, d.Error()
+	p.state.Phase = phaseFailed
 	if err := p.state.write(p.State); err != nil {
 		p.Progress.Say("the position file: %v", err)
 	}

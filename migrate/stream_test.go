@@ -2,6 +2,8 @@ package migrate
 
 import (
 	"bytes"
+	"crypto/sha1"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -58,7 +60,7 @@ func TestStreamHasScripts(t *testing.T) {
 			}
 			return s.take(args)
 		}
-		if err := taken("EVALSHA", sha, "1", "a"); ExitCode(err) != ExitUnsupported {
+		if err := taken("EVALSHA", sha, "1", "a"); !errors.Is(err, errNoBody) {
 			t.Errorf("a body that never came: %v", err)
 		}
 		if err := taken("EVALSHA", sha, "1", "b"); err != nil {
@@ -70,5 +72,30 @@ func TestStreamHasScripts(t *testing.T) {
 		if len(s.group) != 1 || string(bytes.Join(s.group[0].Args, []byte("|"))) != "EVAL|return 1|1|a|more" {
 			t.Errorf("behind %q the target gets %v", first, s.group)
 		}
+	}
+}
+
+// TestScriptsAreForgotten: of too many bodies those go that weren't used for the longest time.
+func TestScriptsAreForgotten(t *testing.T) {
+	s := scripts{most: 10}
+	known := func(body string) bool {
+		sum := sha1.Sum([]byte(body))
+		args, err := s.whole(words("EVALSHA " + hex.EncodeToString(sum[:]) + " 0"))
+		return err == nil && string(args[1]) == body
+	}
+	for _, body := range []string{"aaa", "bbb", "ccc"} {
+		s.note([]byte(body))
+	}
+	if !known("aaa") {
+		t.Error("a body that there is room for isn't known")
+	}
+	s.note([]byte("bbb"))
+	s.note([]byte("dddd"))
+	if !known("aaa") || !known("bbb") || !known("dddd") || known("ccc") {
+		t.Errorf("known: %v %v %v, and the oldest: %v", known("aaa"), known("bbb"), known("dddd"), known("ccc"))
+	}
+	s.note([]byte("longer than all that may be kept"))
+	if !known("longer than all that may be kept") || known("dddd") || len(s.bodies) != 1 {
+		t.Errorf("behind a long body %d are known", len(s.bodies))
 	}
 }
