@@ -45,9 +45,6 @@ type Files struct {
 	replayed bool
 }
 
-// largestRequest is how much memory one command of an AOF may take.
-const largestRequest = 2 << 30
-
 // Read reads what a name says: a file, a manifest, a directory with one, or "-", which is in.
 func (f *Files) Read(ctx context.Context, name string, in io.Reader, to Sink) error {
 	if name == "-" {
@@ -173,7 +170,7 @@ func readManifest(name string) (names []string, err error) {
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		words, _, err := resp.NewReader(strings.NewReader(line+"\n"), largestRequest).ReadRequest()
+		words, _, err := resp.NewReader(strings.NewReader(line+"\n"), longestCommand).ReadRequest()
 		fields := map[string]string{}
 		for i := 0; i+1 < len(words); i += 2 {
 			fields[strings.ToLower(string(words[i]))] = string(words[i+1])
@@ -353,7 +350,7 @@ func (r *fileReader) follow(reader *rdb.Reader) error {
 // commands reads an AOF. When it breaks off in its last command, that was never carried out for
 // sure, and is left out, as Redis does.
 func (r *fileReader) commands(file io.Reader) error {
-	reader := resp.NewReader(file, largestRequest)
+	reader := resp.NewReader(file, longestCommand)
 	for {
 		args, n, err := reader.ReadRequest()
 		switch {

@@ -33,7 +33,8 @@ type link struct {
 }
 
 const (
-	// longestCommand bounds what one command of a stream may take. Memory is taken as it comes.
+	// longestCommand bounds what one command of a stream or an AOF may take. Memory is taken as it
+	// comes.
 	longestCommand = 8 << 30
 	// sourceTimeout is how long a source may be silent: twice what servers send their replicas'
 	// PINGs after, and more.

@@ -21,7 +21,7 @@ type loader struct {
 }
 
 func (l *loader) load(body io.Reader) error {
-	file, err := rdb.NewReader(counted{body, l.progress}, rdb.DefaultMaxString)
+	file, err := rdb.NewReader(counted{body, l.progress}, 0)
 	if err != nil {
 		return err
 	}

@@ -163,7 +163,7 @@ func (p *PayloadBuilder) apart(c *Command) (commands []Command, err error) {
 	if len(c.Args) < 4 || !bytes.EqualFold(c.Args[0], restoreWord) {
 		return []Command{*c}, nil
 	}
-	value, err := new(rdb.Decoder).Payload(c.Args[3])
+	value, err := (&rdb.Decoder{Trusted: true}).Payload(c.Args[3])
 	if err != nil {
 		return nil, failure(ExitUnsupported, "its payload: %w", err)
 	}

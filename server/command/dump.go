@@ -167,12 +167,13 @@ func cmdRestore(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	if err := spendPayload(c, payload); err != nil {
+	maxString := max(rdb.DefaultMaxString, int(longestString(c)))
+	if err := spendPayload(c, payload, maxString); err != nil {
 		return err
 	}
 	tools := keptBy(c.Engine).payloads.borrow()
 	defer keptBy(c.Engine).payloads.giveBack(tools)
-	tools.decoder.MaxString = max(rdb.DefaultMaxString, int(longestString(c)))
+	tools.decoder.MaxString = maxString
 	tools.decoder.Trusted = c.Applying()
 	value, err := tools.decoder.Payload(payload)
 	if unsupported := (*rdb.UnsupportedError)(nil); errors.As(err, &unsupported) {
@@ -190,8 +191,8 @@ func cmdRestore(c *Invocation) error {
 }
 
 // spendPayload counts what it takes to read a payload, before anything is decompressed.
-func spendPayload(c *Invocation, payload []byte) error {
-	if err := c.Txn.SpendBytes(rdb.PayloadSize(payload)); err != nil {
+func spendPayload(c *Invocation, payload []byte, maxString int) error {
+	if err := c.Txn.SpendBytes(rdb.PayloadSize(payload, maxString)); err != nil {
 		return err
 	}
 	if !rdb.IsStringPayload(payload) && len(payload) > largestOnReactor && c.OnReactor() {

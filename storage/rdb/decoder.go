@@ -16,7 +16,7 @@ import (
 // used by one goroutine at a time. The zero value is ready for use.
 type Decoder struct {
 	// MaxString is how long a string may be, be it an element, a value or a whole packed
-	// collection, in bytes. 0 means DefaultMaxString.
+	// collection, in bytes. 0 means DefaultMaxString, or TrustedMaxString.
 	MaxString int
 
 	// Trusted says that a server wrote what is read, or has taken it once. Otherwise it may have
@@ -77,9 +77,9 @@ func PayloadVersion(payload []byte) uint16 {
 }
 
 // PayloadSize is how many bytes a payload takes by its own word when it is decompressed, if it is
-// one string, as a packed collection is, too; nothing of it is checked. Of others it is the length
-// of the payload.
-func PayloadSize(payload []byte) int {
+// one string, as a packed collection is, too; nothing of it is checked but that it keeps to
+// maxString, which is as in Decoder. Of others it is the length of the payload.
+func PayloadSize(payload []byte, maxString int) int {
 	if len(payload) < payloadFooter {
 		return len(payload)
 	}
@@ -94,7 +94,7 @@ func PayloadSize(payload []byte) int {
 	if err != nil || !encoded || encoding != encodingLZF {
 		return len(payload)
 	}
-	d := Decoder{src: s}
+	d := Decoder{src: s, MaxString: maxString}
 	_, size, err := d.compressedSizes()
 	if err != nil {
 		return len(payload) // it is refused
@@ -492,10 +492,13 @@ func (d *Decoder) compressedSizes() (compressed, size uint64, err error) {
 }
 
 func (d *Decoder) maxString() uint64 {
-	if d.MaxString == 0 {
-		return DefaultMaxString
+	switch {
+	case d.MaxString != 0:
+		return uint64(d.MaxString)
+	case d.Trusted:
+		return TrustedMaxString
 	}
-	return uint64(d.MaxString)
+	return DefaultMaxString
 }
 
 func (d *Decoder) checkSize(n uint64) error {

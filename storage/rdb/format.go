@@ -128,9 +128,10 @@ func PayloadHasFieldTimes(payload []byte) bool {
 	return Type(payload[0]) >= typeHashMetadataPreGA && Type(payload[0]) <= typeHashListpackExpiry
 }
 
-// WithoutFieldTimes returns a payload of the same hash whose fields don't expire.
+// WithoutFieldTimes returns a payload of the same hash whose fields don't expire. A server has
+// taken the payload, as those of FieldTimes.
 func WithoutFieldTimes(payload []byte) ([]byte, error) {
-	v, err := new(Decoder).Payload(payload)
+	v, err := (&Decoder{Trusted: true}).Payload(payload)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +159,7 @@ func FieldTimes(payload []byte, visit func(field []byte, expireMs int64)) error 
 	if !PayloadHasFieldTimes(payload) {
 		return nil
 	}
-	v, err := new(Decoder).Payload(payload)
+	v, err := (&Decoder{Trusted: true}).Payload(payload)
 	if err != nil {
 		return err
 	}

@@ -763,13 +763,20 @@ func TestPayloadSize(t *testing.T) {
 		"short":  {func(e *Encoder) { e.String([]byte("12345")) }, 0},
 	} {
 		payload := write(t, test.write)
-		if size := PayloadSize(payload); size != max(test.size, len(payload)) {
+		if size := PayloadSize(payload, 0); size != max(test.size, len(payload)) {
 			t.Errorf("%s: %d bytes, expected %d", name, size, test.size)
 		}
 		for cut := range min(len(payload), 40) {
-			if size := PayloadSize(payload[:cut]); size != cut && size != test.size {
+			if size := PayloadSize(payload[:cut], 0); size != cut && size != test.size {
 				t.Errorf("%s, cut off at %d: %d bytes", name, cut, size)
 			}
+		}
+	}
+	const long = 3 << 30
+	payload := append(appendLength([]byte{byte(typeString), lengthEncoding | encodingLZF, 40}, long), zeros[:100]...)
+	for maxString, want := range map[int]int{0: len(payload), long - 1: len(payload), long: long} {
+		if size := PayloadSize(payload, maxString); size != want {
+			t.Errorf("a string of 3 GB, where one may have %d: %d bytes, expected %d", maxString, size, want)
 		}
 	}
 }

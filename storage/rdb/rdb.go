@@ -21,6 +21,7 @@ package rdb
 import (
 	"errors"
 	"fmt"
+	"math"
 )
 
 // Version is the RDB version that the package writes: Redis 7.0's.
@@ -38,10 +39,15 @@ func known(version uint64) bool {
 	return version >= 1 && version <= NewestVersion || version == ValkeyVersion
 }
 
-// DefaultMaxString is how long a string may be that a Decoder or Reader takes, in bytes, unless
-// told otherwise. It is what Redis makes at most, be it a value or a packed collection, unless
-// its proto-max-bulk-len is raised.
-const DefaultMaxString = 1 << 30
+// How long a string may be that a Decoder or Reader takes, in bytes, unless told otherwise.
+const (
+	// DefaultMaxString is what Redis makes at most, be it a value or a packed collection, unless
+	// its proto-max-bulk-len is raised.
+	DefaultMaxString = 1 << 30
+	// TrustedMaxString is for what a server wrote, whose proto-max-bulk-len may have been raised.
+	// There are no longer strings in a Kedis.
+	TrustedMaxString = math.MaxUint32
+)
 
 var (
 	// ErrCorrupt is wrapped by every error that says that the bytes are not what they should be.
