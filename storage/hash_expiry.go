@@ -352,9 +352,12 @@ func (h *Hash) eachPacked(visit func(field, value []byte, expireMs int64) error)
 }
 
 // encodeHash writes a hash in the form that Redis 7.4 gives it when fields expire, or else in that
-// which all have.
+// which all have: also when it is packed with times, and no field has one any more.
 func encodeHash(d DB, m *layout.Metadata, e *rdb.Encoder) error {
 	switch {
+	case m.Encoding == layout.Expiring && dueOf(m) == 0:
+		e.HashListpack(withoutTimes(m.Value))
+		return nil
 	case m.Encoding == layout.Expiring:
 		e.ExpiringHashListpack(dueOf(m), m.Value)
 		return nil
@@ -363,6 +366,17 @@ func encodeHash(d DB, m *layout.Metadata, e *rdb.Encoder) error {
 	}
 	return encodeCollection((*rdb.Encoder).HashListpack, (*rdb.Encoder).BeginHash,
 		func(e *rdb.Encoder, field, value []byte, _ float64) { e.Field(field, value) })(d, m, e)
+}
+
+// withoutTimes packs the fields and values of a listpack that has times, too.
+func withoutTimes(pack listpack.Listpack) listpack.Listpack {
+	narrow := listpack.Empty(len(pack))
+	var fieldScratch, valueScratch []byte
+	triples(pack, &fieldScratch, &valueScratch, func(field, value []byte, _ int64) bool {
+		narrow = narrow.Append(narrow[:0], listpack.Of(field), listpack.Of(value))
+		return true
+	})
+	return narrow
 }
 
 func encodeExpiring(d DB, m *layout.Metadata, e *rdb.Encoder) error {

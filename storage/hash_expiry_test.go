@@ -298,6 +298,38 @@ func TestNothingExpiresWhereEffectsAreRepeated(t *testing.T) {
 	}
 }
 
+// TestTimesThatAreGone: a packed hash that had times is written as one that never had.
+func TestTimesThatAreGone(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 64<<20, 64<<20))
+	inTxn(t, s, func(d DB) {
+		for _, key := range []string{"h", "never"} {
+			h, err := d.Hash([]byte(key))
+			must(t, err)
+			for _, field := range []string{"f", "g", "1"} {
+				_, err := h.Set([]byte(field), []byte("17"))
+				must(t, err)
+			}
+			if key == "h" {
+				must(t, h.Expire([]byte("1"), 0, 5000))
+				_, err = h.Persist([]byte("1"))
+				must(t, err)
+			}
+			must(t, h.Save(keyevent.HSet))
+		}
+		var payloads [2][]byte
+		for i, key := range []string{"h", "never"} {
+			k, err := d.Lookup([]byte(key))
+			must(t, err)
+			payload, err := d.Dump(nil, k, rdb.NewPayloadWriter())
+			must(t, err)
+			payloads[i] = payload
+		}
+		if !bytes.Equal(payloads[0], payloads[1]) {
+			t.Errorf("%q, expected %q", payloads[0], payloads[1])
+		}
+	})
+}
+
 // TestManyFieldsExpireInSteps: each step removes some, and goes on where the last one ended. The
 // last field takes the key with it.
 func TestManyFieldsExpireInSteps(t *testing.T) {

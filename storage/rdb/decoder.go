@@ -399,13 +399,19 @@ func parseScore(text []byte) (float64, error) {
 // values.
 const maxFieldExpiry = 1<<48 - 2
 
-// checkFieldExpiries checks the triples field, value, expiry (0 for none).
+// checkFieldExpiries checks the triples field, value, expiry (0 for none), and notes when no field
+// has one: Redis 7.4 keeps this form when the last time goes.
 func (d *Decoder) checkFieldExpiries(v *Value) error {
+	v.untimed = true
 	i := 0
 	for _, e := range v.node.All() {
-		if i++; i%3 == 0 && (!e.IsInt() || e.Int < 0 || e.Int > maxFieldExpiry) {
+		if i++; i%3 != 0 {
+			continue
+		}
+		if !e.IsInt() || e.Int < 0 || e.Int > maxFieldExpiry {
 			return d.src.corrupt("a field with a bad expiry")
 		}
+		v.untimed = v.untimed && e.Int == 0
 	}
 	return nil
 }

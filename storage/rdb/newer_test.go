@@ -135,6 +135,19 @@ func TestPlainPayloadsStay(t *testing.T) {
 	if PayloadVersion(payload) != Version || PayloadHasFieldTimes(payload) {
 		t.Errorf("version %d", PayloadVersion(payload))
 	}
+	noTime := pack("a", "1", "0", "b", "2", "0")
+	v, err := new(Decoder).Payload(write(t, func(e *Encoder) { e.ExpiringHashListpack(0, noTime) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload = write(t, func(e *Encoder) {
+		if err := v.CopyTo(e); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if _, got := read(t, payload); PayloadVersion(payload) != Version || !slices.Equal(got, []string{`"a": "1"`, `"b": "2"`}) {
+		t.Errorf("a packed hash that had times: version %d, %q", PayloadVersion(payload), got)
+	}
 	timed := []byte(newer[1].payload)
 	without, err := WithoutFieldTimes(timed)
 	if err != nil || !PayloadHasFieldTimes(timed) || PayloadHasFieldTimes(without) || len(without) > len(timed) {

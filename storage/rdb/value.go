@@ -49,7 +49,7 @@ type Value struct {
 	plain    []byte // a node that is one element, instead
 	isPlain  bool
 
-	untimed bool // no field is said to expire
+	untimed bool // no field expires, or is said to
 
 	rest func(*Element) (more bool, err error) // what comes behind the last element, from elsewhere
 
