@@ -22,10 +22,13 @@ type shift int64
 
 const (
 	ofKeys   shift = 6_000_000_000_000_000 // ms; not near 2^53, which is given for never
-	ofFields shift = 1900 * year           // for Redis 7.4 takes no field's time beyond 2^46
+	ofFields shift = 1900 * year           // not beyond latestOfField
 
 	year = 31556952000 // ms
 )
+
+// latestOfField is the latest time that Redis 7.4 lets a field be given. A Valkey lets it be any.
+const latestOfField = 1<<46 - 1
 
 // hold is the time, in ms since 1970, that is written for an expiry. One that is far away isn't
 // changed.
@@ -74,6 +77,9 @@ func (c *Command) holdExpiry() (bool, error) {
 		}
 		if ms *= unit; relative {
 			ms += time.Now().UnixMilli()
+		}
+		if by == ofFields {
+			ms = min(ms, latestOfField)
 		}
 		args[i] = strconv.AppendInt(nil, by.hold(ms), 10)
 		if name != "" {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kedis/storage/rdb"
 )
 
 // TestHoldExpiry has every way in which a stream brings an expiry, in N ms from now.
@@ -80,6 +82,49 @@ func TestHoldExpiry(t *testing.T) {
 	}
 }
 
+// TestLateFields: a Valkey lets fields expire at any time, a Redis doesn't.
+func TestLateFields(t *testing.T) {
+	for command, want := range map[string]string{
+		"HPEXPIREAT k 9223372036854775807 FIELDS 1 f": "HPEXPIREAT k 70368744177663 FIELDS 1 f",
+		"HSETEX k PXAT 70368744177664 FIELDS 1 f v":   "HSETEX k PXAT 70368744177663 FIELDS 1 f v",
+		"HPEXPIREAT k 70368744177663 FIELDS 1 f":      "HPEXPIREAT k 70368744177663 FIELDS 1 f",
+		"PEXPIREAT k 70368744177664":                  "PEXPIREAT k 70368744177664",
+	} {
+		c := &Command{Args: words(command)}
+		_, err := c.holdExpiry()
+		if got := string(bytes.Join(c.Args, []byte(" "))); got != want || err != nil {
+			t.Errorf("%s: %s, %v", command, got, err)
+		}
+	}
+	w := rdb.NewPayloadWriter()
+	w.SetFormat(rdb.Valkey)
+	w.Begin(nil)
+	w.BeginExpiringHash(0, 1)
+	w.ExpiringField([]byte("f"), []byte("v"), 1<<62)
+	w.End()
+	payload, err := w.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := new(rdb.Decoder).Payload(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, held := range []bool{false, true} {
+		var last string
+		err = new(PayloadBuilder).writeValue(Key{Name: []byte("k"), Held: held}, value, true, func(words ...[]byte) error {
+			last = string(bytes.Join(words, []byte(" ")))
+			return nil
+		})
+		if want := "HPEXPIREAT k 70368744177663 FIELDS 1 f"; last != want || err != nil {
+			t.Errorf("held %v: %s, %v", held, last, err)
+		}
+		if value, err = new(rdb.Decoder).Payload(payload); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestHold(t *testing.T) {
 	now := time.Now().UnixMilli()
 	for _, by := range []shift{ofKeys, ofFields} {
@@ -105,7 +150,7 @@ func TestHold(t *testing.T) {
 			}
 		}
 	}
-	if last := ofFields.hold(now + year - 1000); last > 1<<46-1 {
+	if last := ofFields.hold(now + year - 1000); last > latestOfField {
 		t.Errorf("Redis takes no field's time of %d", last)
 	}
 }

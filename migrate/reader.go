@@ -340,14 +340,14 @@ func (f *fingerprint) takeHash(ctx context.Context, client redis.UniversalClient
 }
 
 // timedFields reads a page of fields, values and times. A time is the one that was meant, where it
-// is held, and empty if there is none.
+// is held, and empty if there is none. One that is later than a target may take is the latest.
 func timedFields(ctx context.Context, client redis.UniversalClient, key string, cursor uint64) (words []string, next uint64, err error) {
 	pairs, times, next, err := scanTimes(ctx, client, key, cursor)
 	for i, ms := range times {
 		time := ""
 		if ms > 0 {
 			ms, _ = ofFields.release(ms)
-			time = strconv.FormatInt(ms, 10)
+			time = strconv.FormatInt(min(ms, latestOfField), 10)
 		}
 		words = append(words, pairs[2*i], pairs[2*i+1], time)
 	}

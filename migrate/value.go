@@ -274,7 +274,7 @@ func (p *PayloadBuilder) addField(e *rdb.Element, held bool) {
 	if e.ExpireMs == 0 {
 		return
 	}
-	at := e.ExpireMs
+	at := min(e.ExpireMs, latestOfField)
 	if held {
 		at = ofFields.hold(at)
 	}

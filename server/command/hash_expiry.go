@@ -78,7 +78,9 @@ const latestFieldExpiry = latestWritten >> 2
 // latestWritten is the latest that payloads and files have, and so what RESTORE repeats.
 const latestWritten = 1<<48 - 2
 
-// parseFieldExpiry reads a time in units of so many milliseconds, relative to now or absolute.
+// parseFieldExpiry reads a time in units of so many milliseconds, relative to now or absolute. What
+// is repeated was taken elsewhere: of a time that there can't be here it is the nearest that can.
+// Valkey takes any time, and 0 is none here.
 func parseFieldExpiry(c *Invocation, word []byte, unit int64, relative bool) (expireMs int64, err error) {
 	if expireMs, err = parseInteger(word); err != nil {
 		return 0, err
@@ -91,7 +93,7 @@ func parseFieldExpiry(c *Invocation, word []byte, unit int64, relative bool) (ex
 		base = c.Now
 	}
 	if c.Applying() {
-		latest = latestWritten
+		return max(min(expireMs, (latestWritten-base)/unit)*unit+base, 1), nil
 	}
 	if expireMs > latest/unit || expireMs*unit > latest-base {
 		return 0, Errorf("ERR invalid expire time in '%s' command", c.Command.FullName())

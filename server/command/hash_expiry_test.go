@@ -66,6 +66,19 @@ func afterEffects(t *testing.T, effects ...string) (client *testClient, log *eng
 	return newTestClient(t, engine), log, repeat
 }
 
+// TestTimesThatAreRepeated: a time that another server took, and that there can't be here, is the
+// nearest that there can, also in a hash that isn't packed.
+func TestTimesThatAreRepeated(t *testing.T) {
+	for _, long := range []string{"v", strings.Repeat("v", 100)} {
+		client, _, _ := afterEffects(t, "HSET h past 1 late 2 later 3 set 4 other "+long, "HPEXPIREAT h 0 FIELDS 1 past",
+			"HPEXPIREAT h 281474976710655 FIELDS 1 late", "HPEXPIREAT h 9223372036854775807 FIELDS 1 later", "HSETEX h PXAT 9223372036854775807 FIELDS 1 set 5")
+		request, want := "hpexpiretime h fields 5 past late later set other", "*5\r\n:-2\r\n"+strings.Repeat(":281474976710654\r\n", 3)+":-1\r\n"
+		if got := client.Do(strings.Split(request, " ")...); got != want {
+			t.Errorf("%s: %q, expected %q", request, got, want)
+		}
+	}
+}
+
 // TestPersistingBesideAnExpiredField says of it nothing that would bring it back where the log is
 // repeated.
 func TestPersistingBesideAnExpiredField(t *testing.T) {

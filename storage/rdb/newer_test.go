@@ -2,8 +2,10 @@ package rdb
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -68,6 +70,20 @@ func TestFilesOfNewerServers(t *testing.T) {
 		}
 		if !slices.Equal(sorted(got["small"]), smallTimed) || !slices.Equal(sorted(got["long"]), longTimed) {
 			t.Errorf("%s: %q and %q", name, got["small"], got["long"])
+		}
+	}
+}
+
+// TestLateTimesOfValkey: a Valkey lets fields expire at any time. Later ones than Redis knows are
+// the latest that it knows.
+func TestLateTimesOfValkey(t *testing.T) {
+	for ms, want := range map[int64]string{1<<48 - 2: "281474976710654", 1<<48 - 1: "281474976710654", math.MaxInt64: "281474976710654", 0: "1"} {
+		payload := []byte("\x16\x01\x01a\xc0\x01")
+		payload = binary.LittleEndian.AppendUint64(payload, uint64(ms))
+		payload = binary.LittleEndian.AppendUint16(payload, ValkeyVersion)
+		payload = binary.LittleEndian.AppendUint64(payload, CRC64(0, payload))
+		if _, got := read(t, payload); !slices.Equal(got, []string{`"a": "1" until ` + want}) {
+			t.Errorf("%d: %q", ms, got)
 		}
 	}
 }

@@ -177,7 +177,8 @@ func (v *Value) nextExpiringField() (more bool, err error) {
 	return v.nextField()
 }
 
-// nextValkeyField reads | field | value | expiry:8 |, where -1 is none.
+// nextValkeyField reads | field | value | expiry:8 |, where -1 is none, and any time that isn't
+// negative may be.
 func (v *Value) nextValkeyField() (more bool, err error) {
 	if more, err = v.nextField(); !more || err != nil {
 		return more, err
@@ -188,10 +189,10 @@ func (v *Value) nextValkeyField() (more bool, err error) {
 		return false, err
 	case ms == -1:
 		v.Element.ExpireMs = 0
-	case ms < 0 || ms > maxFieldExpiry:
+	case ms < 0:
 		return false, v.d.src.corrupt("a field with a bad expiry")
 	default:
-		v.Element.ExpireMs = max(ms, 1)
+		v.Element.ExpireMs = min(max(ms, 1), maxFieldExpiry)
 	}
 	return true, nil
 }
