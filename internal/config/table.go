@@ -318,7 +318,8 @@ func (c *Config) checkpoints() []*option {
 	return []*option{
 		row("checkpoint-dir", &c.CheckpointDir, anyText("the path of a directory"), "backup", live,
 			`Where SAVE and BGSAVE put their checkpoints. A relative path starts at dir. On the same file
-			system a checkpoint shares its files with the data, and costs little. CONFIG SET changes it for clients whom
+			system a checkpoint shares its files with the data, and costs little. On another one they are copied,
+			and what the data needs no longer stays on its disk until that is done. CONFIG SET changes it for clients whom
 			enable-protected-configs names.`).protected(),
 		row("checkpoint-keep", &c.CheckpointKeep, integer(0, mostInt, "checkpoints"), "1", live,
 			`How many checkpoints are kept; older ones are removed when a new one is complete. 0 removes

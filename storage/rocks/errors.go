@@ -20,7 +20,8 @@ var (
 	ErrClosed = errors.New("rocks: the database is closed")
 	// ErrDropped is returned by calls on a family after its Drop.
 	ErrDropped = errors.New("rocks: the family was dropped")
-	// ErrInUse is returned by Close and Drop while iterators or snapshots are open.
+	// ErrInUse is returned by Close and Drop while iterators or snapshots are open, and by Close
+	// while a checkpoint is made.
 	ErrInUse = errors.New("still in use")
 	// ErrForeign is returned for a family of another database.
 	ErrForeign = errors.New("rocks: the family belongs to another database")

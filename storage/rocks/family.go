@@ -88,9 +88,8 @@ func (d *DB) all() []*Family {
 }
 
 // Create adds a family. It is durable at once, ahead of anything that was written but not flushed.
-// Create waits while a Flush, a Checkpoint or a step of Compact runs; writers don't wait for it. On
-// a full disk it returns an error that satisfies IsNoSpace, and the family may still come into
-// being later.
+// Create waits while a Flush or a step of Compact runs; writers don't wait for it. On a full disk
+// it returns an error that satisfies IsNoSpace, and the family may still come into being later.
 func (d *DB) Create(name string) (*Family, error) {
 	if err := d.exclusively("create family", func() error { return d.create(name) }); err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ func TestFullDisk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it fills disks")
 	}
-	for _, name := range []string{"Stays", "ComesAndGoes", "AtTheEnd", "StopsWrites", "HeldByCompactions", "AtACheckpoint", "CompactsEagerly"} {
+	for _, name := range []string{"Stays", "ComesAndGoes", "AtTheEnd", "StopsWrites", "HeldByCompactions", "AtACheckpoint", "BesideACheckpoint", "CompactsEagerly"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			runOnSmallDisk(t, "TestInChildFullDisk"+name)
@@ -288,6 +288,33 @@ func TestInChildFullDiskAtACheckpoint(t *testing.T) {
 	if _, err := os.Stat(directory); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the checkpoint is there: %v", err)
 	}
+	must(t, d.Close())
+}
+
+// TestInChildFullDiskBesideACheckpoint: a checkpoint on another disk is complete when it is told
+// of, though the disk of the database is full meanwhile. What was given up would go on, be taken
+// for an attempt that was interrupted, and come to stand where complete ones do.
+func TestInChildFullDiskBesideACheckpoint(t *testing.T) {
+	disk, ballast := smallDisk(t)
+	var log strings.Builder
+	d := openOnSmallDisk(t, disk, &log)
+	f := d.Family(DefaultFamily)
+	put(t, d, f, "key", strings.Repeat("value", 1000))
+	directory := filepath.Join(t.TempDir(), "checkpoint")
+	made, release := checkpointHeld(t, d, directory)
+	fillDisk(t, ballast)
+	fillUp(t, d, f)
+	select {
+	case err := <-made:
+		t.Fatalf("the checkpoint is given up: %v", err)
+	case <-time.After(10 * lookEvery):
+	}
+	release()
+	must(t, <-made)
+	copied := openAt(t, directory)
+	wantValue(t, copied, copied.Family(DefaultFamily), nil, "key", strings.Repeat("value", 1000))
+	must(t, os.Remove(ballast))
+	waitForRoom(t, d, f, 0)
 	must(t, d.Close())
 }
 

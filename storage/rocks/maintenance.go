@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 
 	"github.com/linxGnu/grocksdb"
 )
@@ -39,25 +38,25 @@ func (d *DB) flush() error {
 }
 
 // Checkpoint flushes all families and makes a copy of the database in directory, which must not
-// exist while its parent does. Table files are linked where the file system is the same. Nobody is
-// stopped, and the copy opens as a database. On a full disk it returns an error that satisfies
+// exist while its parent does. Table files are linked where the file system is the same, and copied
+// elsewhere, which takes its time. Nobody is stopped, and the copy opens as a database; RocksDB
+// deletes no files until it is complete. On a full disk it returns an error that satisfies
 // IsNoSpace.
 func (d *DB) Checkpoint(directory string) error {
+	d.inUse.Add(1)
+	defer d.inUse.Add(-1)
 	// RocksDB 7.8 leaves out of a checkpoint's own flush a family whose memtable was empty a moment
 	// ago, and so tears the batch that comes to it just then (facebook/rocksdb#11148). The flush of
 	// named families doesn't.
-	var givenUp atomic.Bool // while the flush waited for room
-	err := d.exclusively("checkpoint", func() error {
-		if err := d.flush(); err != nil || givenUp.Load() {
-			return err
-		}
-		return d.checkpoint(directory)
-	})
-	givenUp.Store(err != nil)
-	return err
+	if err := d.exclusively("checkpoint", d.flush); err != nil {
+		return err
+	}
+	return d.checkpoint(directory)
 }
 
-// checkpoint needs d.structure to be held.
+// checkpoint copies what the manifest has at one moment: of a flush or an ingestion all, or
+// nothing. So it doesn't need d.structure, without which nothing comes to the database, for as long
+// as the copy takes. It isn't given up: nobody else may come to a directory that is written to.
 func (d *DB) checkpoint(directory string) error {
 	if err := d.events.failure("checkpoint"); err != nil {
 		return err

@@ -66,14 +66,14 @@ type DB struct {
 	recovery  recovery
 	blocks    blockPool
 
-	// inUse counts the iterators and snapshots that would outlive a Close.
+	// inUse counts the iterators, snapshots and checkpoints that would outlive a Close.
 	inUse  atomic.Int64
 	closed atomic.Bool
 
-	// structure is held by what chooses families (a flush, a checkpoint, a compaction) and by what
-	// changes their set. RocksDB 7.8 chooses the families of an atomic flush before it seals their
-	// memtables; a family created and written to in between would be left out, and the flush would
-	// tear the batch that wrote to it.
+	// structure is held by what chooses families (a flush, a compaction) and by what changes their
+	// set. RocksDB 7.8 chooses the families of an atomic flush before it seals their memtables; a
+	// family created and written to in between would be left out, and the flush would tear the
+	// batch that wrote to it.
 	structure sync.Mutex
 
 	// writing is held for reading by each Write, so that no batch finds one of its families dropped
@@ -216,7 +216,7 @@ func (d *DB) openError(err error) error {
 
 // Close flushes all families as one step, and closes the database whether or not that succeeded;
 // what was not flushed is lost. It refuses, and changes nothing, while iterators or snapshots are
-// open.
+// open, or a checkpoint is made.
 //
 // When RocksDB waits for room on the disk, the error satisfies IsNoSpace, and the database is left
 // as it is until the process ends, its lock included: nothing can be done with it any more, and its
@@ -226,7 +226,7 @@ func (d *DB) Close() error {
 		return ErrClosed
 	}
 	if n := d.inUse.Load(); n > 0 {
-		return fmt.Errorf("rocks: close %s: %d iterators and snapshots: %w", d.directory, n, ErrInUse)
+		return fmt.Errorf("rocks: close %s: %d iterators, snapshots and checkpoints: %w", d.directory, n, ErrInUse)
 	}
 	d.recovery.end()
 	err := d.exclusively("close", d.flush)

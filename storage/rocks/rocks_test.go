@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -627,6 +628,72 @@ func TestCheckpointHasWholeBatches(t *testing.T) {
 			wantValue(t, copied, copied.Family("f"), nil, "k", string(want))
 		}
 		must(t, copied.Close())
+	}
+}
+
+// checkpointHeld begins to make a checkpoint, which stands still once it knows what it copies,
+// until release is called: RocksDB looks whether a log is empty that is a pipe.
+func checkpointHeld(t *testing.T, d *DB, directory string) (made <-chan error, release func()) {
+	t.Helper()
+	pipe := filepath.Join(d.Directory(), "999999.log")
+	must(t, syscall.Mkfifo(pipe, 0o600))
+	result := make(chan error, 1)
+	go func() { result <- d.Checkpoint(directory) }()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		writer, err := os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		if err == nil { // it reads
+			release = sync.OnceFunc(func() { must(t, errors.Join(os.Remove(pipe), writer.Close())) })
+			t.Cleanup(release)
+			return result, release
+		}
+		if !errors.Is(err, syscall.ENXIO) || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestBesideACheckpoint: while a checkpoint copies files, as it does for long on another file
+// system, all else goes on; but the files that it copies stay, and the database can't be closed.
+func TestBesideACheckpoint(t *testing.T) {
+	d := openNew(t)
+	f, dropped := create(t, d, "f"), create(t, d, "dropped")
+	put(t, d, f, "k", "then")
+	put(t, d, dropped, "k", "then")
+	directory := filepath.Join(t.TempDir(), "checkpoint")
+	made, release := checkpointHeld(t, d, directory)
+	went := make(chan struct{})
+	go func() {
+		defer close(went)
+		put(t, d, f, "k", "later")
+		tables := newTables(t, d, TableOptions{})
+		tables.Put(f, []byte("table"), []byte("later"))
+		for _, err := range []error{d.Ingest(tables), d.Flush(), d.Compact(t.Context(), f), d.Drop(dropped)} {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := d.Create("later"); err != nil {
+			t.Error(err)
+		}
+	}()
+	select {
+	case <-went:
+	case <-time.After(30 * time.Second):
+		t.Fatal("something waits for the checkpoint")
+	}
+	if err := d.Close(); !errors.Is(err, ErrInUse) {
+		t.Fatalf("closed beside a checkpoint: %v", err)
+	}
+	release()
+	must(t, <-made)
+	copied := openAt(t, directory)
+	if got := copied.Families(); !slices.Equal(got, []string{"default", "dropped", "f"}) {
+		t.Errorf("the checkpoint has the families %q", got)
+	}
+	wantValue(t, copied, copied.Family("f"), nil, "k", "then")
+	wantValue(t, copied, copied.Family("dropped"), nil, "k", "then")
+	if _, found, err := copied.Get(copied.Family("f"), nil, []byte("table"), nil); found || err != nil {
+		t.Errorf("the checkpoint has what came later (%v)", err)
 	}
 }
 
