@@ -44,15 +44,18 @@ const (
 
 // Save makes a checkpoint in a directory of its own below parent, which it makes if need be. It
 // then removes older ones until keep are left; with 0 it removes none. It also removes what
-// interrupted attempts have left. Only their owner can read checkpoints, as with the data. It
-// returns the new one's path.
+// interrupted attempts have left, so that no other Save may be under way. What can't be removed is
+// left, and told of in the log. Only their owner can read checkpoints, as with the data. It returns
+// the new one's path.
 func (s *Store) Save(parent string, keep int, now time.Time) (string, error) {
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return "", fmt.Errorf("storage: checkpoint: %w", err)
 	}
-	if err := removeUnfinished(parent); err != nil {
+	unfinished, err := checkpoints(parent, ".tmp")
+	if err != nil {
 		return "", err
 	}
+	s.removeCheckpoints(unfinished)
 	directory, err := newCheckpoint(parent, now)
 	if err != nil {
 		return "", err
@@ -63,7 +66,24 @@ func (s *Store) Save(parent string, keep int, now time.Time) (string, error) {
 	if err := syncDirectory(parent); err != nil {
 		return "", err
 	}
-	return directory, removeOldCheckpoints(parent, keep)
+	if keep == 0 {
+		return directory, nil
+	}
+	complete, err := checkpoints(parent, "")
+	if err != nil {
+		return "", err
+	}
+	s.removeCheckpoints(complete[:max(0, len(complete)-keep)])
+	return directory, nil
+}
+
+// removeCheckpoints removes those that it can.
+func (s *Store) removeCheckpoints(directories []string) {
+	for _, directory := range directories {
+		if err := os.RemoveAll(directory); err != nil {
+			s.logger.Warn("a checkpoint that isn't needed any more can't be removed", "directory", directory, "error", err)
+		}
+	}
 }
 
 // newCheckpoint names a checkpoint that is begun now, behind all others.
@@ -99,35 +119,6 @@ func checkpoints(parent, suffix string) ([]string, error) {
 		}
 	}
 	return found, nil // ReadDir sorts
-}
-
-func removeUnfinished(parent string) error {
-	unfinished, err := checkpoints(parent, ".tmp")
-	if err != nil {
-		return err
-	}
-	for _, directory := range unfinished {
-		if err := os.RemoveAll(directory); err != nil {
-			return fmt.Errorf("storage: an unfinished checkpoint: %w", err)
-		}
-	}
-	return nil
-}
-
-func removeOldCheckpoints(parent string, keep int) error {
-	if keep == 0 {
-		return nil
-	}
-	complete, err := checkpoints(parent, "")
-	if err != nil {
-		return err
-	}
-	for _, directory := range complete[:max(0, len(complete)-keep)] {
-		if err := os.RemoveAll(directory); err != nil {
-			return fmt.Errorf("storage: an old checkpoint: %w", err)
-		}
-	}
-	return nil
 }
 
 func syncDirectory(path string) error {
