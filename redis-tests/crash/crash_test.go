@@ -60,34 +60,48 @@ func TestKilledUnderLoad(t *testing.T) {
 	}
 	first := loadSeed(t)
 	t.Logf("seed %d, %d rounds", first, count)
+	met := map[string]int{}
 	for i, setup := range setups {
 		share := count / len(setups)
 		if i < count%len(setups) {
 			share++
 		}
-		t.Run(setup.name, func(t *testing.T) { killRepeatedly(t, share, first+uint64(i), setup.options) })
+		t.Run(setup.name, func(t *testing.T) { killRepeatedly(t, share, first+uint64(i), setup.options, met) })
+	}
+	t.Logf("met were %v", met)
+	for _, what := range meetings {
+		if count >= longRounds && met[what] == 0 && !launch.MustUnderTest(t).IsRedis {
+			t.Errorf("nothing has met %s", what)
+		}
 	}
 }
 
-// load is a server, the writers that use it, and how often it was killed.
+// load is a server, the writers that use it, and what it was killed in.
 type load struct {
 	t       *testing.T
 	random  *rand.Rand
 	server  *launch.Server
 	writers []*Writer
 	killed  atomic.Bool
+	met     map[string]int
 }
 
-func killRepeatedly(t *testing.T, count int, seed uint64, options []string) {
+func killRepeatedly(t *testing.T, count int, seed uint64, options []string, met map[string]int) {
 	server, err := launch.MustUnderTest(t).Start(t.TempDir(), options...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &load{t: t, random: rand.New(rand.NewPCG(seed, 0)), server: server, writers: newWriters(seed, true)}
+	l := &load{t: t, random: rand.New(rand.NewPCG(seed, 0)), server: server, writers: newWriters(seed, true), met: met}
 	// Another one than the first, when it has been killed.
 	defer func() { launch.End(t, l.server) }()
 	for round := range count {
 		if err := l.round(); err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		if round < count-1 && l.random.IntN(8) > 0 {
+			continue
+		}
+		if err := l.restoreCheckpoint(); err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
 	}
@@ -130,17 +144,22 @@ func (l *load) round() error {
 		defer connection.Close()
 		go func() { ended <- w.Run(connection, &l.killed) }()
 	}
-	time.Sleep(time.Duration(l.random.IntN(600)) * time.Millisecond)
+	saved, err := l.beginSaving()
+	if err != nil {
+		return err
+	}
+	l.awaitMoment()
 	l.killed.Store(true)
 	l.server.Kill()
 	killedAt := time.Now()
-	var failed error
+	failed := <-saved
 	for range l.writers {
 		failed = errors.Join(failed, <-ended)
 	}
 	if failed != nil {
 		return failed
 	}
+	l.noteMet()
 	if err := l.restart(); err != nil {
 		return err
 	}
@@ -153,7 +172,7 @@ func (l *load) round() error {
 // and stopped and started again before anything else comes: a stop keeps what a kill doesn't.
 func (l *load) restart() error {
 	for l.random.IntN(3) == 0 {
-		if err := l.killWhileStarting(time.Duration(l.random.IntN(80)) * time.Millisecond); err != nil {
+		if err := l.killWhileStarting(); err != nil {
 			return err
 		}
 	}
@@ -172,16 +191,6 @@ func (l *load) start() error {
 		return err
 	}
 	l.server = restarted
-	return nil
-}
-
-func (l *load) killWhileStarting(after time.Duration) error {
-	starting, err := l.server.Program.Begin(l.server.Directory, l.server.Options...)
-	if err != nil {
-		return err
-	}
-	time.Sleep(after)
-	starting.Kill()
 	return nil
 }
 

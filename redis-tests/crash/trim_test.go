@@ -21,19 +21,28 @@ type trimming struct {
 	server  *launch.Server
 	entries []int // their numbers, in order, before anything is trimmed
 	added   int
-	beside  int // how many were added beside the last trimming
-	doubt   int // the entry of a request that was sent last and not answered; 0 if there is none
+	beside  int  // how many were added beside the last trimming
+	trimmed bool // that one was acknowledged
+	doubt   int  // the entry of a request that was sent last and not answered; 0 if there is none
 }
 
 const (
 	trimmedFrom = 35_000 // entries, each in a node of its own, so that it takes several steps to sum them up
 	trimmedTo   = 100
-	trimKills   = 2
+	trimKills   = 3
+)
+
+// How the server is ended.
+const (
+	killedAnyTime = iota
+	stopped       // it writes down what is in memory: the mark, too, which isn't in the log
+	killedTrimmed // as soon as the trimming is acknowledged
+	waysToEnd
 )
 
 // TestKilledWhileTrimming kills or ends the server while it counts what a trim takes off.
-// Afterwards the stream is whole, or trimmed, and the next trim counts right, whether or not the
-// last one has left a mark.
+// Afterwards the stream is whole, or trimmed, as it stays once that was acknowledged, and the next
+// trim counts right, whether or not the last one has left a mark.
 func TestKilledWhileTrimming(t *testing.T) {
 	server, err := launch.MustUnderTest(t).Start(t.TempDir(), "--stream-node-max-entries", "1")
 	if err != nil {
@@ -43,7 +52,7 @@ func TestKilledWhileTrimming(t *testing.T) {
 	defer func() { launch.End(t, x.server) }()
 	for round := range max(trimKills, *rounds/10) {
 		x.fill()
-		x.endWhileTrimming(round%2 == 0)
+		x.endWhileTrimming(round % waysToEnd)
 		if x.server, err = x.server.Restart(); err != nil {
 			t.Fatal(err)
 		}
@@ -87,23 +96,32 @@ func (x *trimming) remove() []string {
 	return []string{"xdel", "s", entryID(x.doubt)}
 }
 
-// endWhileTrimming kills the server, or has it end and write down what is in memory: the mark, too,
-// which isn't in the log.
-func (x *trimming) endWhileTrimming(kill bool) {
+func (x *trimming) endWhileTrimming(way int) {
 	trims, writes := x.server.MustDial(x.t), x.server.MustDial(x.t)
 	trims.Queue("xtrim", "s", "maxlen", strconv.Itoa(trimmedTo))
 	if err := trims.Flush(); err != nil {
 		x.t.Fatal(err)
 	}
-	before, ended := x.added, make(chan error, 1)
-	time.AfterFunc(time.Duration(x.random.IntN(60))*time.Millisecond, func() {
-		if kill {
-			x.server.Kill()
-			ended <- nil
+	answered := make(chan struct{})
+	go func() {
+		reply, err := trims.Read()
+		x.trimmed = err == nil && !reply.IsError()
+		close(answered)
+	}()
+	before, ended, moment := x.added, make(chan error, 1), time.Duration(x.random.IntN(60))*time.Millisecond
+	go func() {
+		if way == killedTrimmed {
+			<-answered
 		} else {
-			ended <- x.server.Shutdown()
+			time.Sleep(moment)
 		}
-	})
+		if way == stopped {
+			ended <- x.server.Shutdown()
+			return
+		}
+		x.server.Kill()
+		ended <- nil
+	}()
 	for {
 		request := x.add
 		if x.random.IntN(2) == 0 {
@@ -117,6 +135,10 @@ func (x *trimming) endWhileTrimming(kill bool) {
 	x.beside = x.added - before
 	if err := <-ended; err != nil {
 		x.t.Fatal(err)
+	}
+	<-answered
+	if way == killedTrimmed && !x.trimmed {
+		x.t.Fatal("the trimming isn't acknowledged, though nobody has ended the server")
 	}
 }
 
@@ -138,7 +160,11 @@ func (x *trimming) settle() {
 	if len(got) > len(x.entries) || !slices.Equal(got, x.entries[len(x.entries)-len(got):]) {
 		x.t.Fatalf("%d entries are there, which aren't the last of the %d that should be", len(got), len(x.entries))
 	}
-	if trimmed := len(x.entries) - len(got); trimmed > 0 && len(got) > trimmedTo+x.beside {
+	trimmed := len(x.entries) - len(got)
+	if trimmed == 0 && x.trimmed {
+		x.t.Fatalf("a trimming that was acknowledged is undone: %d entries are there", len(got))
+	}
+	if trimmed > 0 && len(got) > trimmedTo+x.beside {
 		x.t.Fatalf("%d entries are gone, and %d are left: half of a trimming", trimmed, len(got))
 	}
 	x.entries = slices.Clone(got)
