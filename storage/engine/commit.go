@@ -250,12 +250,13 @@ const (
 	slowdown       = 2 * time.Millisecond
 	frozenRefused  = 8  // that may wait when RocksDB takes nothing, before writers are refused
 	frozenMost     = 16 // that may wait before each commit waits for RocksDB, up to longestWait
+	frozenLimit    = 32 // that may wait before commits wait for as long as it takes
 	longestWait    = 500 * time.Millisecond
 )
 
 // throttle slows writers down when RocksDB falls behind, the more the farther; they wait while more
-// generations do than may. It doesn't when RocksDB takes nothing at all: then Ready keeps writers
-// out, and recovery has to go on.
+// generations do than may, and have to while as many do as memory is to hold at most. They don't
+// when RocksDB takes nothing at all: then Ready keeps writers out, and recovery has to go on.
 func (s *Store) throttle(may int) {
 	behind := s.waitingGenerations() - frozenUnslowed
 	if behind <= 0 || s.flusher.failure() != nil {
@@ -264,9 +265,15 @@ func (s *Store) throttle(may int) {
 	s.counters.Slowed.Add(1)
 	pause := time.Duration(behind) * slowdown
 	time.Sleep(pause)
-	for waited := pause; s.waitingGenerations() > may && waited < longestWait; waited += pause {
+	for waited := pause; s.throttles(may, waited); waited += pause {
 		time.Sleep(pause)
 	}
+}
+
+// throttles reports whether a writer that has waited for so long waits on.
+func (s *Store) throttles(may int, waited time.Duration) bool {
+	waiting := s.waitingGenerations()
+	return waiting > may && waited < longestWait || waiting >= frozenLimit && s.flusher.failure() == nil
 }
 
 // awaitLog waits a little while the log makes room on a full disk, without the commit lock.

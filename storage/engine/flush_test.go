@@ -287,6 +287,31 @@ func TestStagingWaitsForRocksDB(t *testing.T) {
 	settle(t, s)
 }
 
+// TestCommitsWaitForRocksDB: however long it is busy with a generation, nothing is committed while
+// as many wait as memory is to hold.
+func TestCommitsWaitForRocksDB(t *testing.T) {
+	s, log := openHeld(t, testOptions(t.TempDir(), 1<<20, 0))
+	log.hold.Lock()
+	release := sync.OnceFunc(log.hold.Unlock)
+	defer release()
+	for range frozenLimit {
+		freeze(s)
+	}
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		write(t, s, 0, "key")
+	}()
+	select {
+	case <-written:
+		t.Error("it is committed")
+	case <-time.After(2 * longestWait):
+	}
+	release()
+	<-written
+	settle(t, s)
+}
+
 // TestReplayStagesWhileRocksDBTakesNothing makes a large collection by an effect, which recovery
 // applies, and by a command, which is refused.
 func TestReplayStagesWhileRocksDBTakesNothing(t *testing.T) {
