@@ -50,9 +50,9 @@ type link struct {
 	full     fullResync
 	sources  [][]byte // of the libraries of functions in the snapshot
 
-	diverged     bool          // the data are not the primary's: all of it is to be taken anew
-	lastDiverged time.Time     // when that was last found out
-	patience     time.Duration // for how long the primary was left alone then
+	diverged   bool          // the data are not the primary's: all of it is to be taken anew
+	lastFailed time.Time     // when that was last found out, or a script came
+	patience   time.Duration // for how long the primary was left alone then
 
 	unanswered bool // PSYNC … FAILOVER was sent, and the answer was lost
 }
@@ -137,7 +137,10 @@ func (l *link) run(former *link) {
 			l.diverge()
 			l.node.Logger.Error("the data here are not the primary's; all of it is taken anew", "primary", l.target.String(), "position", l.node.Host.Log().Position())
 		}
-		retry = l.pause(retry, l.node.Host.Log().Position() != before)
+		if errors.Is(err, psync.ErrScript) {
+			l.losePatience()
+		}
+		retry = l.pause(err, retry, l.node.Host.Log().Position() != before)
 		l.lose()
 		select {
 		case <-l.ctx.Done():
@@ -146,13 +149,13 @@ func (l *link) run(former *link) {
 	}
 }
 
-// pause is for how long the primary is left alone when an attempt has failed, and has moved the
-// position, or not. Failing attempts in a row are spaced out.
-func (l *link) pause(spaced time.Duration, moved bool) time.Duration {
+// pause is for how long the primary is left alone when an attempt has failed with an error, and has
+// moved the position, or not. Failing attempts in a row are spaced out.
+func (l *link) pause(err error, spaced time.Duration, moved bool) time.Duration {
 	switch {
 	case l.State() == FullSync && !l.cut: // a full disk is so each time, and each costs the primary a snapshot
 		return min(spaced, retryFull)
-	case l.diverged:
+	case l.diverged, errors.Is(err, psync.ErrScript):
 		return l.patience
 	// An effect that is unknown, is so each time: that is no reason to hurry.
 	case l.State() == Connected && moved:
@@ -161,17 +164,24 @@ func (l *link) pause(spaced time.Duration, moved bool) time.Duration {
 	return min(spaced, retryLate)
 }
 
-// diverge notes that all data are to be taken. When that has to be done again and again, what makes
-// the effects fail lies elsewhere: each time the primary is left alone for twice as long, up to a
-// minute, until there was none for ten minutes.
+// diverge notes that all data are to be taken.
 func (l *link) diverge() {
+	l.diverged = true
+	l.losePatience()
+}
+
+// losePatience has the primary left alone for twice as long as before, up to a minute, until there
+// was no reason for ten minutes. When all data have to be taken again and again, what makes the
+// effects fail lies elsewhere. So it does when scripts come, and a primary that keeps little of its
+// stream sends all data each time.
+func (l *link) losePatience() {
 	now := time.Now()
-	if now.Sub(l.lastDiverged) > calmAfter {
+	if now.Sub(l.lastFailed) > calmAfter {
 		l.patience = retrySoon
 	} else {
 		l.patience = min(2*l.patience, retrySeldom)
 	}
-	l.diverged, l.lastDiverged = true, now
+	l.lastFailed = now
 }
 
 // lose goes back to the first state.

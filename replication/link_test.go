@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"kedis/internal/psync"
 )
 
 // countingContext never ends, and counts what waits for that.
@@ -56,20 +58,22 @@ func TestPauses(t *testing.T) {
 		state                 State
 		cut, diverged, moved  bool
 		second, eighth, later time.Duration
+		err                   error
 	}{
-		"nobody is there":             {Connect, false, false, false, 100 * time.Millisecond, time.Second, time.Second},
-		"a snapshot has no room":      {FullSync, false, false, false, 100 * time.Millisecond, 6400 * time.Millisecond, 30 * time.Second},
-		"again, of diverged data":     {FullSync, false, true, false, 100 * time.Millisecond, 6400 * time.Millisecond, 30 * time.Second},
-		"a snapshot is cut off":       {FullSync, true, false, false, 100 * time.Millisecond, time.Second, time.Second},
-		"a stream":                    {Connected, true, false, true, retrySoon, retrySoon, retrySoon},
-		"a stream without an effect":  {Connected, true, false, false, 100 * time.Millisecond, time.Second, time.Second},
-		"the data aren't its primary": {Connected, false, true, true, time.Minute, time.Minute, time.Minute},
+		"nobody is there":             {Connect, false, false, false, 100 * time.Millisecond, time.Second, time.Second, nil},
+		"a snapshot has no room":      {FullSync, false, false, false, 100 * time.Millisecond, 6400 * time.Millisecond, 30 * time.Second, nil},
+		"again, of diverged data":     {FullSync, false, true, false, 100 * time.Millisecond, 6400 * time.Millisecond, 30 * time.Second, nil},
+		"a snapshot is cut off":       {FullSync, true, false, false, 100 * time.Millisecond, time.Second, time.Second, nil},
+		"a stream":                    {Connected, true, false, true, retrySoon, retrySoon, retrySoon, nil},
+		"a stream without an effect":  {Connected, true, false, false, 100 * time.Millisecond, time.Second, time.Second, nil},
+		"the data aren't its primary": {Connected, false, true, true, time.Minute, time.Minute, time.Minute, nil},
+		"it sends scripts":            {Connected, false, false, true, time.Minute, time.Minute, time.Minute, psync.ErrScript},
 	} {
 		l := &link{cut: c.cut, diverged: c.diverged, patience: time.Minute}
 		l.state.Store(int32(c.state))
 		retry, got := retrySoon, []time.Duration{}
 		for range 12 {
-			retry = l.pause(retry, c.moved)
+			retry = l.pause(c.err, retry, c.moved)
 			got = append(got, retry)
 			retry *= 2
 		}
@@ -78,7 +82,28 @@ func TestPauses(t *testing.T) {
 		}
 	}
 	l := &link{}
-	if at := l.pause(2*retryFull, false); at != retryLate {
+	if at := l.pause(nil, 2*retryFull, false); at != retryLate {
 		t.Errorf("when a snapshot had no room, and then nobody is there, the next attempt comes after %v", at)
+	}
+}
+
+// TestPatience: a primary whose stream can't be applied is asked for it later and later, and soon
+// again when that was long ago.
+func TestPatience(t *testing.T) {
+	l := &link{}
+	for _, want := range []time.Duration{retrySoon, 2 * retrySoon, 4 * retrySoon} {
+		if l.losePatience(); l.patience != want {
+			t.Errorf("it is left alone for %v, want %v", l.patience, want)
+		}
+	}
+	for range 20 {
+		l.losePatience()
+	}
+	if l.patience != retrySeldom {
+		t.Errorf("in the end it is left alone for %v", l.patience)
+	}
+	l.lastFailed = time.Now().Add(-2 * calmAfter)
+	if l.losePatience(); l.patience != retrySoon {
+		t.Errorf("after a while it is left alone for %v", l.patience)
 	}
 }

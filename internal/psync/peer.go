@@ -1,6 +1,14 @@
 package psync
 
-import "time"
+import (
+	"errors"
+	"time"
+)
+
+// ErrScript refuses a primary's stream that has a script in the place of what the script does. It
+// may need a body that came before, draw chance and get keys in another order than where it ran
+// first, and each start would have to run it again.
+var ErrScript = errors.New("the primary sends scripts as they are: set lua-replicate-commands yes there, or have them begin with redis.replicate_commands()")
 
 // Replica is what a replica told of itself before it asked for the stream.
 type Replica struct {

@@ -291,6 +291,8 @@ func misbehaviours() []misbehaviour {
 		misbehaviour{stepStream, "too much", "*3\r\n$3\r\nSET\r\n$9223372036854775807\r\n", false},
 		misbehaviour{stepStream, "no line end", "*3\r\n$3\r\nSET\r\n$3\r\nnew1\r\n", false},
 		misbehaviour{stepStream, "a command that there isn't", request("NOSUCH", "new"), false},
+		misbehaviour{stepStream, "a script", request("EVAL", "return redis.call('set', KEYS[1], '1')", "1", "new"), false},
+		misbehaviour{stepStream, "a script by its SHA-1", request("MULTI") + request("SET", "new", "1") + request("evalsha", otherID, "0"), false},
 		misbehaviour{stepStream, "a command that fails", request("RPUSH", "old", "new"), false},
 		misbehaviour{stepStream, "a transaction that fails",
 			request("MULTI") + request("SET", "new", "1") + request("RPUSH", "old", "new") + request("EXEC"), false},

@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"syscall"
+
+	"kedis/internal/psync"
 )
 
 // ErrStopped is returned by StreamApplier.Commit after Stop.
@@ -14,7 +16,8 @@ var ErrStopped = errors.New("command: the following of a primary was stopped")
 
 // StreamApplier applies a primary's stream beside clients that read: it takes the locks that the
 // commands need, and commits what they change together with the bytes that they came as. Like a
-// LogApplier it stops at the first effect that is unknown or fails.
+// LogApplier it stops at the first effect that is unknown or fails; and, unless it reads from a
+// file, at a script.
 //
 // It follows the reactors' protocol: when it can't lock at once, it commits what it has, and only
 // then waits. All methods but Stop are for one goroutine.
@@ -62,6 +65,10 @@ func (e *Engine) newStreamApplier(peer Peer, database int) *StreamApplier {
 func (f *StreamApplier) Apply(args [][]byte, raw []byte) error {
 	f.batch.Tick()
 	f.batch.reader.readInto(&f.request, f.session.Database, args)
+	if c := f.request.Command; c != nil && c.RunsScript && f.session.Is(KindPrimary) {
+		f.discard()
+		return fmt.Errorf("command: effect %.200q: %w", args, psync.ErrScript)
+	}
 	for {
 		outcome := f.batch.execute(f.session, &f.request)
 		f.session.Reply.Reset()
