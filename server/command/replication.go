@@ -217,6 +217,7 @@ func detach(c *Invocation, client psync.Replica) error {
 	}
 	c.Session.Become(execute.KindReplica)
 	peer.Detach(func(conn net.Conn) { part.Serve(conn, client) })
+	c.Seal() // a commit that fails behind it would have it executed again, by a connection that executes nothing any more
 	c.Engine.CheckBegun(c.Session)
 	return nil
 }

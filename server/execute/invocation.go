@@ -223,7 +223,7 @@ type running struct {
 	noted    bool   // that its client reads what is queued: it is EXEC, and reads from a view
 	wrote    bool   // it has left effects
 	counting bool   // it is to be run again, to count on
-	sealed   bool   // by a NoBatch command: nothing joins it
+	sealed   bool   // by a NoBatch command, or by Seal: nothing joins it
 	marked   int    // the key events whose watchers were told
 	loops    []change
 	reads    map[reading]lateRead

@@ -218,6 +218,10 @@ func (b *Batch) settled() bool { return b.txn.Empty() && len(b.members.list) == 
 // committed.
 func (c *Invocation) Settle() error { return errSeparate }
 
+// Seal has what comes behind the request join another batch: it has effects outside of the
+// transaction, as a NoBatch command.
+func (c *Invocation) Seal() { c.batch.running.sealed = true }
+
 // MayBeUnfinished reports whether the request may do a part of its work in a commit of its own: on
 // a worker, and not inside of another one.
 func (c *Invocation) MayBeUnfinished() bool { return !c.Nested() && !c.OnReactor() && !c.Applying() }
