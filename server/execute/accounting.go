@@ -58,7 +58,7 @@ func (c *Invocation) execution(took time.Duration) Execution {
 
 // ShowScript shows a script to monitors ahead of what it calls.
 func (c *Invocation) ShowScript() {
-	if b := c.batch; b.engine.inUse.any(monitoring) && !b.repeat.applying {
+	if b := c.batch; b.engine.inUse.any(monitoring) && !b.repeat.starting() {
 		c.shown = true
 		b.showLater(Execution{Request: c.Request, Session: c.Session, Database: c.selected, seen: true})
 	}
@@ -123,13 +123,13 @@ func (b *Batch) account(ran *Execution) {
 	}
 }
 
-// count counts a call of a command, and the error, unless it was told of before. What is repeated
-// from the log was counted when it ran first.
+// count counts a call of a command, and the error, unless it was told of before. What a start
+// repeats from the log was counted when it ran first.
 func (b *Batch) count(command *Command, took time.Duration, failure string, told bool) {
 	if failure != "" && !told {
 		b.engine.CountError(failure)
 	}
-	if b.repeat.applying {
+	if b.repeat.starting() {
 		return
 	}
 	command.Measures.Record(b.clock.lane, took, failure != "")
@@ -148,7 +148,7 @@ func (b *Batch) countRefused(command *Command, failure string) {
 
 // shows reports whether a request that took so long is shown to the observer.
 func (b *Batch) shows(took time.Duration) bool {
-	return int64(took) >= b.engine.ObserveFrom.Load() && !b.repeat.applying
+	return int64(took) >= b.engine.ObserveFrom.Load() && !b.repeat.starting()
 }
 
 // countLookups takes up what the transaction has counted.

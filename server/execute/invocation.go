@@ -207,7 +207,7 @@ func (c *Invocation) Invoke(r *Request, reply *resp.Writer) error {
 		return err
 	}
 	b.Tick()
-	if ran := &b.running.outbox.ran; !b.repeat.applying {
+	if ran := &b.running.outbox.ran; !b.repeat.starting() {
 		*ran = append(*ran, inner.execution(time.Duration(b.clock.last-start)))
 	}
 	b.txn.Begin(b.mode(c), c.Now, b.txn.Budget())
