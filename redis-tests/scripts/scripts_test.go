@@ -84,6 +84,20 @@ func forEachScript(t *testing.T, run func(t *testing.T, path string, script *Scr
 	}
 }
 
+// TestRequestsAreNoReplies: replies that an empty line parts from their requests are a block of
+// their own, of requests that test nothing.
+func TestRequestsAreNoReplies(t *testing.T) {
+	forEachScript(t, func(t *testing.T, path string, script *Script) {
+		for _, block := range script.Blocks {
+			for _, request := range block.Requests {
+				if len(request.Arguments) > 0 && strings.ContainsAny(request.Arguments[0][:min(1, len(request.Arguments[0]))], "+-:[{~") {
+					t.Errorf("%s:%d: %s looks like a reply", path, block.Line, request.Text)
+				}
+			}
+		}
+	})
+}
+
 func run(t *testing.T, program launch.Program, script *Script, use func(block *Block, got Shown)) {
 	t.Helper()
 	runner := NewRunner(launch.ForTest(t, program, script.Options...))
