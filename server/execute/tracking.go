@@ -137,11 +137,10 @@ func (c *clientCaching) Statistics() CachingStatistics {
 
 // rememberReads notes that a client is about to read the keys of an invocation, whose locks are
 // held. What is read from a view was noted before the view was taken; of what wasn't, since it
-// turned up underway, the client is told at once that it is no longer as it was. A script reads
-// what its calls read, and not its keys.
+// turned up underway, the client is told at once that it is no longer as it was.
 func (b *Batch) rememberReads(c *Invocation) {
 	mode := c.Session.Tracking()
-	if mode == nil || c.Command.RunsScript || !c.tracks(mode) {
+	if mode == nil || !c.tracks(mode) {
 		return
 	}
 	if b.view == nil {
@@ -175,10 +174,15 @@ func (b *Batch) tellUnnoted() {
 
 // tracks reports whether the keys of an invocation are tracked.
 func (c *Invocation) tracks(mode *Tracking) bool {
-	if c.flags&ReadOnly == 0 || len(c.keys) == 0 || mode.Broadcast {
+	if !c.readsKeys() || mode.Broadcast {
 		return false
 	}
 	return !(mode.OptIn && !c.Session.cache.chosen || mode.OptOut && c.Session.cache.chosen)
+}
+
+// readsKeys reports whether a request reads its keys. A script reads what its calls read.
+func (r *Request) readsKeys() bool {
+	return r.flags&ReadOnly != 0 && len(r.keys) > 0 && !r.Command.RunsScript
 }
 
 // rememberView notes what a request is about to read from a view, while its locks are still held.
@@ -190,7 +194,7 @@ func (b *Batch) rememberView(c *Invocation) {
 	case mode == nil || mode.Broadcast:
 	case c.Command.RunsQueue:
 		for _, r := range c.Session.Transaction.Queue {
-			if r.flags&ReadOnly != 0 {
+			if r.readsKeys() {
 				b.remember(c.Session, r, nil)
 			}
 		}
