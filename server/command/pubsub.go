@@ -9,13 +9,8 @@ import (
 )
 
 func pubSubFamily() Family {
-	subscribed := func(c Command) Command {
-		c.Flags, c.Group, c.Subscribed = PubSub|NoScript|Loading|Stale|AtOnce, "pubsub", true
-		return c
-	}
-	unsubscribed := func(c Command) Command { // who listens to nothing any more is answered otherwise
-		c = subscribed(c)
-		c.Flags |= NoBatch
+	subscribed := func(c Command) Command { // who listens is answered otherwise than who doesn't, or not yet
+		c.Flags, c.Group, c.Subscribed = PubSub|NoScript|Loading|Stale|NoBatch, "pubsub", true
 		return c
 	}
 	help := Command{Name: "help", Arity: 2, Flags: Loading | Stale, Since: "6.2.0", Complexity: "O(1)",
@@ -35,10 +30,10 @@ func pubSubFamily() Family {
 			Channels:   execute.ChannelWords{First: 1, Several: true, Patterns: true},
 			Complexity: "O(N), N being the number of patterns", Syntax: "pattern [pattern ...]",
 			Summary: "Listens for messages published to channels whose names match patterns."}),
-		unsubscribed(Command{Name: "unsubscribe", Arity: -1, Since: "2.0.0", Run: unsubscribe(execute.ChannelKind),
+		subscribed(Command{Name: "unsubscribe", Arity: -1, Since: "2.0.0", Run: unsubscribe(execute.ChannelKind),
 			Complexity: "O(N), N being the number of channels", Syntax: "[channel [channel ...]]",
 			Summary: "Stops listening to channels."}),
-		unsubscribed(Command{Name: "punsubscribe", Arity: -1, Since: "2.0.0", Run: unsubscribe(execute.PatternKind),
+		subscribed(Command{Name: "punsubscribe", Arity: -1, Since: "2.0.0", Run: unsubscribe(execute.PatternKind),
 			Complexity: "O(N), N being the number of patterns", Syntax: "[pattern [pattern ...]]",
 			Summary: "Stops listening to patterns."}),
 		{Name: "publish", Arity: 3, Flags: PubSub | Loading | Stale | Fast | MayReplicate, Since: "2.0.0", Group: "pubsub", Run: cmdPublish,
@@ -49,7 +44,7 @@ func pubSubFamily() Family {
 			Channels:   execute.ChannelWords{First: 1, Several: true},
 			Complexity: "O(N), N being the number of shard channels", Syntax: "shardchannel [shardchannel ...]",
 			Summary: "Listens for messages published to shard channels."}),
-		unsubscribed(Command{Name: "sunsubscribe", Arity: -1, Since: "7.0.0", Run: unsubscribe(execute.ShardKind), Keys: []KeySpec{keyRange(1, -1, 1, NotKey)},
+		subscribed(Command{Name: "sunsubscribe", Arity: -1, Since: "7.0.0", Run: unsubscribe(execute.ShardKind), Keys: []KeySpec{keyRange(1, -1, 1, NotKey)},
 			Complexity: "O(N), N being the number of shard channels", Syntax: "[shardchannel [shardchannel ...]]",
 			Summary: "Stops listening to shard channels."}),
 		{Name: "spublish", Arity: 3, Flags: PubSub | Loading | Stale | Fast | MayReplicate, Since: "7.0.0", Group: "pubsub", Run: cmdSPublish,

@@ -30,11 +30,11 @@ func clientTracking() []Command {
 			Since: "6.0.0", Complexity: "O(1)", Summary: "Returns the id of the connection that is told what this one's cache has to forget."},
 		{Name: "trackinginfo", Arity: 2, Flags: own, Categories: CategoryConnection, Run: cmdClientTrackingInfo,
 			Since: "6.2.0", Complexity: "O(1)", Summary: "Tells how the server tracks what the client has in its cache."},
-		{Name: "tracking", Arity: -3, Flags: own | AtOnce, Categories: CategoryConnection, Run: cmdClientTracking,
+		{Name: "tracking", Arity: -3, Flags: own | NoBatch, Categories: CategoryConnection, Run: cmdClientTracking,
 			Since: "6.0.0", Complexity: "O(1). Some options may introduce additional complexity.",
 			Syntax:  "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
 			Summary: "Says whether the client keeps what it reads, and is to be told when that changes."},
-		{Name: "caching", Arity: 3, Flags: own | AtOnce, Categories: CategoryConnection, Run: cmdClientCaching,
+		{Name: "caching", Arity: 3, Flags: own, Categories: CategoryConnection, Run: cmdClientCaching,
 			Since: "6.0.0", Complexity: "O(1)", Syntax: "<YES | NO>", Summary: "Says whether the client keeps what the next command reads."},
 	}
 }

@@ -109,7 +109,8 @@ type State struct {
 	Transaction   Transaction
 	Watching      bool // keys
 	ReplyMode     ReplyMode
-	Protocol      int // 2 or 3; see SetProtocol
+	Protocol      int  // 2 or 3; see SetProtocol
+	cachingChosen bool // CLIENT CACHING was given, for the next command
 }
 
 // ReplyMode is what CLIENT REPLY set.
@@ -169,7 +170,7 @@ func NewSession(peer Peer, authenticated bool) *Session {
 // next one hasn't.
 func (s *Session) answered(r *Request) {
 	s.waited, s.kept, s.loads = false, false, 0
-	if s.cache.chosen {
+	if s.cachingChosen {
 		s.endChoice(r)
 	}
 }

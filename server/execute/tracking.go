@@ -44,7 +44,6 @@ type cache struct {
 	tracking atomic.Pointer[Tracking] // nil: it has none
 	reader   *reader                  // nil: it has never had one
 	broken   atomic.Bool              // who was to be told for it is gone
-	chosen   bool                     // CLIENT CACHING was given, for the next command; it is the session's goroutine's
 }
 
 // Tracking is how the session tracks; nil if it doesn't.
@@ -60,10 +59,10 @@ func (s *Session) toldOfPrefixes() bool {
 func (s *Session) TrackingBroken() bool { return s.cache.broken.Load() }
 
 // ChooseCaching has the next command's keys tracked, or, by a client that opts out, not.
-func (s *Session) ChooseCaching() { s.cache.chosen = true }
+func (s *Session) ChooseCaching() { s.cachingChosen = true }
 
 // CachingChosen reports whether that was asked for.
-func (s *Session) CachingChosen() bool { return s.cache.chosen }
+func (s *Session) CachingChosen() bool { return s.cachingChosen }
 
 func (c *clientCaching) init(e *Engine) {
 	c.readers, c.clients = tracking.NewTable((*reader).gone), map[*Session]struct{}{}
@@ -108,7 +107,7 @@ func (c *clientCaching) Stop(s *Session) {
 	}
 	s.cache.tracking.Store(nil)
 	s.cache.broken.Store(false)
-	s.cache.chosen = false
+	s.cachingChosen = false
 	delete(c.clients, s)
 	c.any.Store(len(c.clients) > 0)
 	if len(c.clients) == 0 {
@@ -177,7 +176,7 @@ func (c *Invocation) tracks(mode *Tracking) bool {
 	if !c.readsKeys() || mode.Broadcast {
 		return false
 	}
-	return !(mode.OptIn && !c.Session.cache.chosen || mode.OptOut && c.Session.cache.chosen)
+	return !(mode.OptIn && !c.Session.cachingChosen || mode.OptOut && c.Session.cachingChosen)
 }
 
 // readsKeys reports whether a request reads its keys. A script reads what its calls read.
@@ -290,7 +289,7 @@ func (b *Batch) noteLoop(c *Invocation) {
 // endChoice ends what CLIENT CACHING has chosen for a request, however that was answered.
 func (s *Session) endChoice(r *Request) {
 	if !s.Transaction.Active && (r.Command == nil || !r.Command.KeepsCaching) {
-		s.cache.chosen = false
+		s.cachingChosen = false
 	}
 }
 

@@ -1,11 +1,14 @@
 package execute
 
 import (
+	"errors"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 	"weak"
+
+	"kedis/server/enginetest"
 )
 
 // TestTrackingClientsLeaveNoSession: what a client has read is remembered when it is gone, but not
@@ -105,6 +108,7 @@ func TestRepeatedReadsTakeNoMemory(t *testing.T) {
 	}
 
 	execute(s, "CLIENT", "TRACKING", "OFF")
+	end()
 	execute(s, "MULTI")
 	execute(s, "CLIENT", "TRACKING", "ON")
 	for range 100 {
@@ -166,5 +170,96 @@ func TestNobodyExpires(t *testing.T) {
 		if strings.Count(told.String(), "invalidate\r\n*1\r\n$3\r\nkey\r\n") != 1 {
 			t.Errorf("%s: the client is told %q", mode, &told)
 		}
+	}
+}
+
+// TestTrackingBesideAFailedCommit: who begins to track, or to listen, is answered once as if the
+// commit of what stands in front of that in a pipeline hadn't failed, and so are the requests
+// between.
+func TestTrackingBesideAFailedCommit(t *testing.T) {
+	const refused = "-MISCONF Errors writing to the log: storage: no room\r\n"
+	for _, pipeline := range []struct {
+		requests []string
+		replies  string
+	}{
+		{[]string{"SET k v", "CLIENT TRACKING ON BCAST PREFIX a", "SET k v"}, refused + "+OK\r\n" + refused},
+		{[]string{"CLIENT TRACKING ON BCAST PREFIX a", "SET k v"}, "+OK\r\n" + refused},
+		{[]string{"SET k v", "GET k", "SUBSCRIBE x y"},
+			refused + "$-1\r\n*3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n*3\r\n$9\r\nsubscribe\r\n$1\r\ny\r\n:2\r\n"},
+		{[]string{"SET k v", "SUBSCRIBE x", "PSUBSCRIBE y"},
+			refused + "*3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n*3\r\n$10\r\npsubscribe\r\n$1\r\ny\r\n:2\r\n"},
+	} {
+		e, log := newTestEngine(t)
+		b, s := e.NewBatch(0), e.NewClient(Nowhere{})
+		executePipeline(t, b, log, s, pipeline.requests...)
+		if reply := string(s.Reply.Bytes()); reply != pipeline.replies {
+			t.Errorf("%q are answered\n%q, not\n%q", pipeline.requests, reply, pipeline.replies)
+		}
+	}
+}
+
+// executePipeline executes requests as a reactor does: together, unless one has to stand alone, and
+// again when the commit has failed, as each does that has something for the log.
+func executePipeline(t *testing.T, b *Batch, log *enginetest.Log, s *Session, requests ...string) {
+	t.Helper()
+	var again, queue []*Request
+	for _, request := range requests {
+		queue = append(queue, b.Read(s, words(strings.Fields(request)...)))
+	}
+	commit := func() {
+		log.Fail = errors.New("no room")
+		err := b.Commit()
+		log.Fail = nil
+		if err != nil && b.Undo(err) {
+			for _, executed := range b.Members()[0].Executed {
+				again = append(again, b.Again(s, executed))
+			}
+		}
+		b.Clear()
+	}
+	for len(again)+len(queue) > 0 {
+		from := &again
+		if len(again) == 0 {
+			from, s.Refuse = &queue, nil
+		}
+		b.Tick()
+		switch outcome := b.Execute(s, (*from)[0]); outcome {
+		case Done:
+			if *from = (*from)[1:]; len(again)+len(queue) == 0 {
+				commit()
+			}
+		case Separate:
+			commit()
+		default:
+			t.Fatalf("%q: outcome %d", (*from)[0].Args, outcome)
+		}
+	}
+}
+
+// TestCachingChosenBesideAFailedCommit: what CLIENT CACHING has chosen holds for the next command
+// also when that is executed again.
+func TestCachingChosenBesideAFailedCommit(t *testing.T) {
+	e, log := newTestEngine(t)
+	var told strings.Builder
+	b, s, other := e.NewBatch(0), e.NewClient(sending{sent: &told}), newTestClient(t, e)
+	executePipeline(t, b, log, s, "HELLO 3", "CLIENT TRACKING ON OPTIN", "CLIENT CACHING YES")
+	execute := executesOn(t, b)
+	execute(s, "GET", "key")
+	execute(s, "SET", "other", "value")
+	log.Fail = errors.New("no room")
+	if err := b.Commit(); err == nil || !b.Undo(err) {
+		t.Fatal("the commit didn't fail")
+	}
+	b.Clear()
+	log.Fail = nil
+	other.do("SET", "key", "1")
+	execute(s, "GET", "key")
+	if err := b.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	b.Clear()
+	other.do("SET", "key", "2")
+	if n := strings.Count(told.String(), "invalidate\r\n*1\r\n$3\r\nkey\r\n"); n != 2 {
+		t.Errorf("of two changes behind its reads the client is told %d", n)
 	}
 }
