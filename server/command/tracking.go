@@ -183,22 +183,48 @@ func checkTracking(now, next *execute.Tracking) error {
 }
 
 // checkPrefixes refuses prefixes one of which another one begins with, of those that there are, and
-// of those that come.
+// of those that come. As in Redis the error names the first of those that come which overlaps.
 func checkPrefixes(now, next []string) error {
-	overlap := func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
+	first := firstOverlap(now, next)
+	if first == len(next) {
+		return nil
+	}
+	prefix := next[first]
+	overlaps := func(other string) bool { return strings.HasPrefix(prefix, other) || strings.HasPrefix(other, prefix) }
+	which, others := "an existing", now
+	at := slices.IndexFunc(now, overlaps)
+	if at < 0 {
+		which, others = "another provided", next[first+1:]
+		at = slices.IndexFunc(others, overlaps)
+	}
+	return Errorf("ERR Prefix '%s' overlaps with %s prefix '%s'. Prefixes for a single client must not overlap.",
+		execute.UntilZero([]byte(prefix)), which, execute.UntilZero([]byte(others[at])))
+}
+
+// firstOverlap is the index of the first prefix of those that come which overlaps with any; their
+// number if none does. In order, all that begin with a prefix stand right behind it.
+func firstOverlap(now, next []string) int {
+	type candidate struct {
+		prefix string
+		index  int
+	}
+	all := make([]candidate, 0, len(now)+len(next))
 	for i, prefix := range next {
-		for _, other := range now {
-			if overlap(prefix, other) {
-				return Errorf("ERR Prefix '%s' overlaps with an existing prefix '%s'. Prefixes for a single client must not overlap.", execute.UntilZero([]byte(prefix)), execute.UntilZero([]byte(other)))
-			}
-		}
-		for _, other := range next[i+1:] {
-			if overlap(prefix, other) {
-				return Errorf("ERR Prefix '%s' overlaps with another provided prefix '%s'. Prefixes for a single client must not overlap.", execute.UntilZero([]byte(prefix)), execute.UntilZero([]byte(other)))
-			}
+		all = append(all, candidate{prefix, i})
+	}
+	for _, prefix := range now {
+		all = append(all, candidate{prefix, len(next)})
+	}
+	slices.SortFunc(all, func(a, b candidate) int { return strings.Compare(a.prefix, b.prefix) })
+	first, shortest := len(next), 0
+	for i := 1; i < len(all); i++ {
+		if strings.HasPrefix(all[i].prefix, all[shortest].prefix) {
+			first = min(first, all[i].index, all[shortest].index)
+		} else {
+			shortest = i
 		}
 	}
-	return nil
+	return first
 }
 
 func cmdClientCaching(c *Invocation) error {
