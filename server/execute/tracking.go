@@ -304,16 +304,18 @@ func (e *Engine) invalidate(events *storage.KeyEvents, loops []change, reads map
 	}
 	changed := gatherChanges(events, loops)
 	for _, key := range changed.keys {
-		for _, r := range e.Caching.readers.Take([]byte(key)) {
-			missed, has := true, false
+		look := func(r *reader) (missed, has bool) {
+			if changed.passesOver(key, r.session.Load()) {
+				return false, true
+			}
 			if read, late := reads[reading{r, key}]; late {
-				missed, has = read.beside(changed.last[key])
+				return read.beside(changed.last[key])
 			}
-			if passed := changed.passesOver(key, r.session.Load()); has || passed {
-				e.Caching.readers.Remember(r, []byte(key))
-				missed = missed && !passed
-			}
-			if missed {
+			return true, false
+		}
+		stays := func(r *reader) bool { _, has := look(r); return has }
+		for _, r := range e.Caching.readers.Take([]byte(key), stays) {
+			if missed, _ := look(r); missed {
 				e.tellReader(r, key)
 			}
 		}

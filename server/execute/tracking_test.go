@@ -4,6 +4,7 @@ import (
 	"errors"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"weak"
@@ -261,5 +262,35 @@ func TestCachingChosenBesideAFailedCommit(t *testing.T) {
 	other.do("SET", "key", "2")
 	if n := strings.Count(told.String(), "invalidate\r\n*1\r\n$3\r\nkey\r\n"); n != 2 {
 		t.Errorf("of two changes behind its reads the client is told %d", n)
+	}
+}
+
+// whenSent calls a function when something is sent for the first time.
+type whenSent struct {
+	Nowhere
+	once *sync.Once
+	call func()
+}
+
+func (p whenSent) Send([]byte, func() bool) { p.once.Do(p.call) }
+
+// TestChangesOfOneNameInTwoDatabases: who isn't told of a change of his own misses none that
+// somebody else makes at the same time of the key with the same name in another database.
+func TestChangesOfOneNameInTwoDatabases(t *testing.T) {
+	e, _ := newTestEngine(t)
+	other := newTestClient(t, e)
+	other.batch = e.NewBatch(1)
+	other.do("SELECT", "1")
+	first := &testClient{t, e, e.NewBatch(0), e.NewClient(whenSent{once: new(sync.Once), call: func() { other.do("SET", "key", "other") }})}
+	var told strings.Builder
+	c := &testClient{t, e, first.batch, e.NewClient(sending{sent: &told})}
+	for _, request := range []string{"HELLO 3", "CLIENT TRACKING ON", "GET key"} {
+		first.do(strings.Fields(request)...)
+	}
+	for _, request := range []string{"HELLO 3", "CLIENT TRACKING ON NOLOOP", "GET key", "SET key value"} {
+		c.do(strings.Fields(request)...)
+	}
+	if strings.Count(told.String(), "invalidate\r\n*1\r\n$3\r\nkey\r\n") != 1 {
+		t.Errorf("the client is told %q", &told)
 	}
 }

@@ -18,7 +18,9 @@ import (
 //
 // Whoever reads a key is noted before, and whoever changes it takes those that are noted after the
 // change is visible, both while the key's lock is held: so each that has read something older is
-// found.
+// found. Keys of one name in several databases have a lock each. What one of them has read is
+// taken, too, by whoever changes another one, perhaps before it is read: so who is told has to be
+// told behind what he reads.
 type Table[C comparable] struct {
 	gone   func(C) bool
 	seed   maphash.Seed
@@ -63,6 +65,11 @@ func (t *Table[C]) Remember(client C, key []byte) bool {
 	s := t.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return t.remember(s, client, key)
+}
+
+// remember is Remember in a shard that is locked.
+func (t *Table[C]) remember(s *shard[C], client C, key []byte) bool {
 	read, known := s.readers[string(key)]
 	if read.has(client) {
 		return false
@@ -119,18 +126,25 @@ func (t *Table[C]) Knows(key []byte) bool {
 	return known
 }
 
-// Take returns who has read a key, and forgets that they have.
-func (t *Table[C]) Take(key []byte) []C {
+// Take returns who has read a key, and forgets that they have, but for those who stay. Nobody who
+// stays is missed by a Take for another database.
+func (t *Table[C]) Take(key []byte, stays func(C) bool) []C {
 	if t.keys.Load() == 0 {
 		return nil
 	}
 	s := t.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return t.take(s, string(key))
+	taken := t.take(s, string(key))
+	for _, client := range taken {
+		if stays(client) {
+			t.remember(s, client, key)
+		}
+	}
+	return taken
 }
 
-// take is Take in a shard that is locked.
+// take is Take, with nobody who stays, in a shard that is locked.
 func (t *Table[C]) take(s *shard[C], key string) []C {
 	read, known := s.readers[key]
 	if known {

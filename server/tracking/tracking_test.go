@@ -8,6 +8,9 @@ import (
 	"testing"
 )
 
+// nobody stays when he is taken.
+func nobody(int) bool { return false }
+
 func TestTable(t *testing.T) {
 	table := NewTable(func(int) bool { return false })
 	table.Remember(1, []byte("a"))
@@ -17,12 +20,23 @@ func TestTable(t *testing.T) {
 	if keys, items := table.Size(); keys != 2 || items != 3 {
 		t.Errorf("%d keys, %d items", keys, items)
 	}
-	if readers := table.Take([]byte("a")); !slices.Equal(readers, []int{1, 2}) {
+	if readers := table.Take([]byte("a"), nobody); !slices.Equal(readers, []int{1, 2}) {
 		t.Errorf("readers of a: %v", readers)
 	}
-	if readers := table.Take([]byte("a")); readers != nil {
+	if readers := table.Take([]byte("a"), nobody); readers != nil {
 		t.Errorf("readers of a, when they were told: %v", readers)
 	}
+	table.Remember(1, []byte("d"))
+	table.Remember(2, []byte("d"))
+	for _, left := range [][]int{{1, 2}, {2}} {
+		if readers := table.Take([]byte("d"), func(client int) bool { return client == 2 }); !slices.Equal(readers, left) {
+			t.Errorf("readers of d, of whom 2 stays: %v", readers)
+		}
+		if keys, items := table.Size(); keys != 2 || items != 2 {
+			t.Errorf("%d keys, %d items while 2 stays", keys, items)
+		}
+	}
+	table.Take([]byte("d"), nobody)
 	if key, readers, found := table.TakeAny(); key != "b" || !slices.Equal(readers, []int{1}) || !found {
 		t.Errorf("any: %q %v", key, readers)
 	}
@@ -31,7 +45,7 @@ func TestTable(t *testing.T) {
 	}
 	table.Remember(1, []byte("c"))
 	table.Clear()
-	if keys, items := table.Size(); keys != 0 || items != 0 || table.Take([]byte("c")) != nil {
+	if keys, items := table.Size(); keys != 0 || items != 0 || table.Take([]byte("c"), nobody) != nil {
 		t.Errorf("after Clear: %d keys, %d items", keys, items)
 	}
 }
@@ -46,7 +60,7 @@ func TestTableFromManySides(t *testing.T) {
 			for i := range 1000 {
 				table.Remember(side, fmt.Append(nil, side, i))
 				if i%3 == 0 {
-					taken[side] += len(table.Take(fmt.Append(nil, side, i/2)))
+					taken[side] += len(table.Take(fmt.Append(nil, side, i/2), nobody))
 				}
 			}
 		})
@@ -83,7 +97,7 @@ func TestReadersWhoAreGone(t *testing.T) {
 	if keys, items := table.Size(); keys != 1 || items > 3*stay {
 		t.Errorf("%d keys, %d items", keys, items)
 	}
-	readers := slices.DeleteFunc(table.Take([]byte("hot")), gone)
+	readers := slices.DeleteFunc(table.Take([]byte("hot"), nobody), gone)
 	slices.Sort(readers)
 	if len(readers) != stay+1 || readers[0] != 0 || readers[stay-1] != stay-1 || readers[stay] != last {
 		t.Errorf("readers who are there: %v", readers)
@@ -117,7 +131,7 @@ func TestOneReaderCostsTwoAllocations(t *testing.T) {
 	if again := testing.AllocsPerRun(100, func() { table.Remember(1, key) }); again != 0 {
 		t.Errorf("to read it again: %v allocations", again)
 	}
-	if anew := testing.AllocsPerRun(100, func() { table.Take(key); table.Remember(1, key) }); anew > 2 {
+	if anew := testing.AllocsPerRun(100, func() { table.Take(key, nobody); table.Remember(1, key) }); anew > 2 {
 		t.Errorf("to read it when it has changed: %v allocations", anew)
 	}
 }
