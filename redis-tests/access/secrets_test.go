@@ -180,7 +180,7 @@ func newNamespace(t *testing.T) *namespace {
 		"addr add " + s.address + "/24 dev " + here, "link set " + here + " up",
 		fmt.Sprintf("netns exec %s ip addr add 10.213.%d.2/24 dev %s", s.name, number, there), "netns exec " + s.name + " ip link set " + there + " up"} {
 		if output, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
-			t.Skipf("ip %s: %v %s: protected mode isn't tested", line, err, output)
+			launch.Skip(t, "ip %s: %v %s: protected mode isn't tested", line, err, output)
 		}
 	}
 	return s

@@ -23,7 +23,7 @@ var small = []string{"--binlog-segment-size", "1mb", "--binlog-retention-size", 
 func TestInodes(t *testing.T) {
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=256m,nr_inodes=120"); err != nil {
-		t.Skipf("a tmpfs can't be mounted here (%v): lacking inodes isn't tested", err)
+		launch.Skip(t, "a tmpfs can't be mounted here (%v): lacking inodes isn't tested", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
@@ -152,7 +152,7 @@ func mountImage(t *testing.T) *mounted {
 	m := &mounted{t, filepath.Join(t.TempDir(), "image"), t.TempDir()}
 	for _, command := range [][]string{{"truncate", "-s", "96m", m.image}, {"mkfs.ext4", "-q", "-m", "0", m.image}, {"mount", "-o", "loop", m.image, m.disk}} {
 		if output, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
-			t.Skipf("%s: %v %s: a disk that becomes read only isn't tested", resp.Line(command), err, output)
+			launch.Skip(t, "%s: %v %s: a disk that becomes read only isn't tested", resp.Line(command), err, output)
 		}
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", m.disk).Run() }) // fails when it isn't mounted any more

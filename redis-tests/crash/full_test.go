@@ -35,7 +35,7 @@ func smallDisk(t *testing.T) (directory string, fill, free func()) {
 	t.Helper()
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, fmt.Sprintf("size=%d", diskBytes)); err != nil {
-		t.Skipf("a tmpfs can't be mounted here (%v): a full disk isn't tested", err)
+		launch.Skip(t, "a tmpfs can't be mounted here (%v): a full disk isn't tested", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {

@@ -117,6 +117,19 @@ func TestOutputKeepsTheEnd(t *testing.T) {
 	}
 }
 
+// TestSkippedIsTold: what is skipped for what the machine lacks stands in a file.
+func TestSkippedIsTold(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "skipped")
+	t.Setenv(SkippedVariable, path)
+	for _, lacks := range []string{"disk", "network"} {
+		t.Run(lacks, func(t *testing.T) { Skip(t, "no %s", lacks) })
+	}
+	told, err := os.ReadFile(path)
+	if want := "TestSkippedIsTold/disk: no disk\nTestSkippedIsTold/network: no network\n"; err != nil || string(told) != want {
+		t.Errorf("it holds %q (%v)", told, err)
+	}
+}
+
 func TestNamesThatMeanRedis(t *testing.T) {
 	for line, want := range map[string]bool{
 		"redis-server": true, "env LD_LIBRARY_PATH=/x /x/redict-server": true, "/usr/bin/valkey-server": true,

@@ -357,6 +357,27 @@ func MustNewerOracle(t testing.TB, name string) Program {
 	return program
 }
 
+// SkippedVariable names a file that gets a line for each test that Skip has skipped.
+const SkippedVariable = "KEDIS_SKIPPED"
+
+// Skip skips a test for what this machine lacks. A run of many packages doesn't tell of skipped
+// tests, so make prints the file when all have run.
+func Skip(t testing.TB, format string, arguments ...any) {
+	t.Helper()
+	reason := fmt.Sprintf(format, arguments...)
+	if path := os.Getenv(SkippedVariable); path != "" {
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+		if err == nil {
+			_, err = fmt.Fprintf(file, "%s: %s\n", t.Name(), reason)
+			err = errors.Join(err, file.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Skip(reason)
+}
+
 // MustUnderTest is UnderTest, failing the test.
 func MustUnderTest(t testing.TB) Program {
 	t.Helper()

@@ -17,7 +17,7 @@ import (
 func TestFullDisk(t *testing.T) {
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=160m"); err != nil {
-		t.Skipf("a tmpfs can't be mounted here (%v): a full disk isn't tested", err)
+		launch.Skip(t, "a tmpfs can't be mounted here (%v): a full disk isn't tested", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {

@@ -120,11 +120,11 @@ func need(t *testing.T, of, version string, ask ...string) {
 	switch {
 	case err == nil && strings.HasPrefix(string(have), version):
 	case err == nil:
-		t.Skipf("the driver is for %s %s, this system has %s", of, version, have)
+		launch.Skip(t, "the driver is for %s %s, this system has %s", of, version, have)
 	case packaged(of):
 		t.Fatalf("%s is missing (%v); make test-dependencies installs it", of, err)
 	default:
-		t.Skipf("this distribution has no package %s", of)
+		launch.Skip(t, "this distribution has no package %s", of)
 	}
 }
 

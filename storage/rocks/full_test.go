@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"kedis/redis-tests/launch"
 )
 
 // A full disk, which is a small tmpfs in a mount namespace of its own, needs a process of its own:
@@ -41,7 +43,7 @@ func runOnSmallDisk(t *testing.T, name string) {
 	}
 	out, err := command.CombinedOutput()
 	if errors.Is(err, fs.ErrPermission) || strings.Contains(string(out), "may not mount") {
-		t.Skip("this system doesn't let the test mount a small disk: ", err)
+		launch.Skip(t, "this system doesn't let the test mount a small disk: %v", err)
 	}
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+name) {
 		t.Fatalf("%v\n%.20000s", err, out)
