@@ -4,8 +4,8 @@
 #   install-dependencies.sh build     what building Kedis needs: a C++ compiler, Lua 5.1, RocksDB 7.8 and the libraries it is linked with
 #   install-dependencies.sh release   what building it with a RocksDB of its own needs (build-rocksdb.sh)
 #   install-dependencies.sh oracle    what building Redis 7.0 needs (build-redis.sh)
-#   install-dependencies.sh test      what the tests need as well: redis-server 7.0 (as the oracle), redis-cli, redis-benchmark, node and npm,
-#                             and the programs of docs/programs.md that the distribution has
+#   install-dependencies.sh test      what the tests need as well: redis-server 7.0 (as the oracle), redis-cli, redis-benchmark, node, npm and
+#                             strace, and the programs of docs/programs.md that the distribution has
 #
 # What the distribution has in another version is built from source: RocksDB (build-rocksdb.sh; some minutes) and Redis (build-redis.sh).
 set -euo pipefail
@@ -62,6 +62,7 @@ find_missing() {
 			need_command redis-check-rdb redis-tools
 			need_command node nodejs
 			need_command npm npm
+			need_command strace strace
 			need_offered python3-celery has_module celery
 			need_offered python3-redis has_module redis
 			need_offered python3-rq has_module rq
