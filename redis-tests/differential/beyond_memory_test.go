@@ -24,10 +24,10 @@ func TestBeyondMemory(t *testing.T) {
 	random := rand.New(rand.NewPCG(seeds.Of(t), 0))
 	files := []string{"--generation-bytes", "64kb", "--rocksdb-write-buffer-size", "1mb", "--rocksdb-block-cache", "1mb", "--rocksdb-target-file-size", "1mb",
 		"--rocksdb-compression", "none", "--rocksdb-bottommost-compression", "none"}
-	for _, tier := range []string{"0", "1mb"} {
-		t.Run(tier, func(t *testing.T) {
+	for _, memory := range []string{"0", "1mb"} {
+		t.Run(memory, func(t *testing.T) {
 			oracle := launch.ForTest(t, launch.MustOracle(t))
-			underTest, err := launch.MustUnderTest(t).Start(t.TempDir(), append(files, "--memory-tier", tier)...)
+			underTest, err := launch.MustUnderTest(t).Start(t.TempDir(), append(files, "--memory-tier", memory)...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,6 +53,7 @@ func TestBeyondMemory(t *testing.T) {
 				do(walk...)
 			}
 			do("@digest")
+			tier{happens: []string{"tier_flushed_generations", "tier_rocksdb_reads"}}.check(t, driver)
 		})
 	}
 }

@@ -26,20 +26,26 @@ const (
 	epochSteps  = 20_000 // then both servers are emptied: a history that is to be reduced is never longer
 	digestEvery = 1000
 	crashEvery  = 3000
+	largeEvery  = 300
 )
 
 // tiers are what the memory in front of RocksDB may be: as it is by default; so small that
-// everything leaves it at once; nothing; and generations that go to RocksDB as tables.
-var tiers = []struct {
-	name    string
-	share   int // of the commands: one in so many
-	options []string
-}{
-	{"default", 1, nil},
+// everything leaves it at once; nothing; and generations that go to RocksDB as tables. INFO tells
+// whether they were that.
+var tiers = []tier{
+	{"default", 1, nil, []string{"tier_hits"}, nil, 0},
 	{"tiny", 5, []string{"--generation-bytes", "1kb", "--memory-tier", "1mb", "--clean-cache-share", "1%", "--rocksdb-write-buffer-size", "1mb",
-		"--rocksdb-block-cache", "1mb"}},
-	{"off", 5, []string{"--generation-bytes", "1kb", "--memory-tier", "0"}},
-	{"tables", 5, []string{"--generation-bytes", "1mb", "--rocksdb-write-buffer-size", "1mb"}},
+		"--rocksdb-block-cache", "1mb"}, []string{"tier_flushed_generations", "tier_rocksdb_reads"}, nil, 0},
+	{"off", 5, []string{"--generation-bytes", "1kb", "--memory-tier", "0"}, []string{"tier_flushed_generations", "tier_rocksdb_reads"}, []string{"tier_hits"}, 0},
+	{"tables", 5, []string{"--generation-bytes", "512kb", "--rocksdb-write-buffer-size", "1mb"}, []string{"tier_flushed_as_tables"}, nil, 600_000},
+}
+
+type tier struct {
+	name           string
+	share          int // of the commands: one in so many
+	options        []string
+	happens, never []string // what INFO counts
+	large          int      // bytes of a value without which what is written isn't enough
 }
 
 func TestDifferential(t *testing.T) {
@@ -47,20 +53,20 @@ func TestDifferential(t *testing.T) {
 		*seed = seeds.Of(t)
 	}
 	for _, tier := range tiers {
-		t.Run(tier.name, func(t *testing.T) { compareServers(t, *commands/tier.share, tier.options) })
+		t.Run(tier.name, func(t *testing.T) { compareServers(t, *commands/tier.share, tier) })
 		if launch.MustUnderTest(t).IsRedis {
 			return // which has no such tier
 		}
 	}
 }
 
-func compareServers(t *testing.T, commands int, options []string) {
+func compareServers(t *testing.T, commands int, tier tier) {
 	t.Logf("seed %d, %d commands", *seed, commands)
 	// How long a command takes is no part of what is compared.
 	unlogged := []string{"--slowlog-log-slower-than", "-1"}
 	oracle := launch.ForTest(t, launch.MustOracle(t), unlogged...)
 	program := launch.MustUnderTest(t)
-	underTest, err := program.Start(t.TempDir(), slices.Concat(options, unlogged)...)
+	underTest, err := program.Start(t.TempDir(), slices.Concat(tier.options, unlogged)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +78,7 @@ func compareServers(t *testing.T, commands int, options []string) {
 	for epoch := uint64(0); int(epoch)*epochSteps < commands; epoch++ {
 		steps := min(epochSteps, commands-int(epoch)*epochSteps)
 		began := time.Now()
-		if !runEpoch(t, driver, epoch, steps) {
+		if !runEpoch(t, driver, epoch, steps, tier) {
 			return
 		}
 		t.Logf("epoch %d: %d commands in %v", epoch, steps, time.Since(began).Round(time.Millisecond))
@@ -80,15 +86,37 @@ func compareServers(t *testing.T, commands int, options []string) {
 	for _, reason := range slices.Sorted(maps.Keys(driver.Hits)) {
 		t.Logf("%7d × %s", driver.Hits[reason], reason)
 	}
+	if !program.IsRedis {
+		tier.check(t, driver)
+	}
+}
+
+// check looks whether the memory in front of RocksDB was what the tier's name says.
+func (tier tier) check(t *testing.T, driver *Driver) {
+	t.Helper()
+	if err := driver.CountTier(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range tier.happens {
+		if driver.Tier[name] == 0 {
+			t.Errorf("INFO counts no %s", name)
+		}
+	}
+	for _, name := range tier.never {
+		if count, known := driver.Tier[name]; !known || count > 0 {
+			t.Errorf("INFO counts %d %s", count, name)
+		}
+	}
+	t.Log(driver.Tier)
 }
 
 // runEpoch runs one epoch; when the servers differ it reports how, and false.
-func runEpoch(t *testing.T, driver *Driver, epoch uint64, count int) bool {
+func runEpoch(t *testing.T, driver *Driver, epoch uint64, count int, tier tier) bool {
 	t.Helper()
 	if err := driver.Begin(epoch); err != nil {
 		t.Fatal(err)
 	}
-	steps := makeSteps(*seed, epoch, count, *crashes && !driver.underTest.server.Program.IsRedis)
+	steps := makeSteps(*seed, epoch, count, *crashes && !driver.underTest.server.Program.IsRedis, tier.large)
 	done := 0
 	for _, batch := range Batches(steps) {
 		difference := driver.Do(batch)
@@ -105,12 +133,16 @@ func runEpoch(t *testing.T, driver *Driver, epoch uint64, count int) bool {
 	return true
 }
 
-// makeSteps makes the steps of an epoch, comparisons of digests and crashes between them.
-func makeSteps(seed, epoch uint64, count int, crashes bool) []Step {
+// makeSteps makes the steps of an epoch, comparisons of digests and crashes between them, and a
+// value of so many bytes now and then.
+func makeSteps(seed, epoch uint64, count int, crashes bool, large int) []Step {
 	generator := NewGenerator(seed, epoch)
 	var steps []Step
 	for i := 1; i <= count; i++ {
 		steps = append(steps, generator.Next())
+		if large > 0 && i%largeEvery == 0 {
+			steps = append(steps, Step{Line: []string{"set", "large", strings.Repeat("x", large)}})
+		}
 		if crashes && i%crashEvery == 0 {
 			steps = append(steps, Step{Line: []string{"@crash"}})
 		}

@@ -59,6 +59,9 @@ type Driver struct {
 	epoch             uint64
 	patience          time.Duration
 	Hits              map[string]int // how often each known difference was met
+	// Tier are the numbers that INFO has of the memory in front of RocksDB, of all processes that
+	// have been killed, and of the one that runs when CountTier was called.
+	Tier map[string]int64
 	// Redis72 says that the server under test isn't Kedis but a Redis 7.2, to try this list of
 	// differences on: that one computes digests of scores otherwise, and guesses from the number of
 	// arguments how large a collection will become.
@@ -126,7 +129,7 @@ func line(s Step) string {
 
 // NewDriver returns a driver of two running servers.
 func NewDriver(oracle, underTest *launch.Server) *Driver {
-	return &Driver{oracle: side{server: oracle, options: oracle.Options}, underTest: side{server: underTest, options: underTest.Options}, patience: patience, Hits: map[string]int{}}
+	return &Driver{oracle: side{server: oracle, options: oracle.Options}, underTest: side{server: underTest, options: underTest.Options}, patience: patience, Hits: map[string]int{}, Tier: map[string]int64{}}
 }
 
 // limitOptions are set on both servers when an epoch begins, and given to a server that starts
@@ -706,6 +709,9 @@ func contents(kind, key string) []string {
 // crash kills the server under test and starts it on the same data. All connections are new
 // afterwards, on both servers.
 func (d *Driver) crash(difference *Difference) error {
+	if err := d.CountTier(); err != nil {
+		return err
+	}
 	d.underTest.server.Kill()
 	if err := d.underTest.restart(d.epoch); err != nil {
 		return err
@@ -718,6 +724,21 @@ func (d *Driver) crash(difference *Difference) error {
 	}
 	d.transactions = make([]transaction, connections)
 	return d.compareDigests(difference)
+}
+
+// CountTier adds up what the process under test counts. It is called before that ends.
+func (d *Driver) CountTier() error {
+	reply, err := d.underTest.connections[ownConnection].Must("info", "tier")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(reply.Text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if count, err := strconv.ParseInt(value, 10, 64); err == nil {
+			d.Tier[name] += count
+		}
+	}
+	return nil
 }
 
 // eventually repeats a comparison until it holds, for as long as servers may take to remove what is

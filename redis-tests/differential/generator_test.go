@@ -131,7 +131,7 @@ func TestEveryTierCrashes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tier := range tiers {
-		steps := makeSteps(1, 0, short/tier.share, true)
+		steps := makeSteps(1, 0, short/tier.share, true, tier.large)
 		if !slices.ContainsFunc(steps, func(s Step) bool { return s.Line[0] == "@crash" }) {
 			t.Errorf("none of %d steps of %s is a crash", len(steps), tier.name)
 		}
