@@ -116,7 +116,8 @@ func run(t *testing.T, p topology, round func(c *Cluster, duration time.Duration
 	if c.testified == 0 {
 		t.Error("no witness was ever answered")
 	}
-	t.Logf("%d rounds, %d requests answered, %d changes of the primary; all were equal after %v at most", c.round, c.requests, c.changes, c.slowest.Round(time.Millisecond))
+	t.Logf("%d rounds, %d requests answered, %d changes of the primary, over which %d promises of WAIT were kept; all were equal after %v at most",
+		c.round, c.requests, c.changes, c.promised, c.slowest.Round(time.Millisecond))
 }
 
 func TestChaos(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 type Cluster struct {
 	members []*Member
 	primary *Member
+	left    map[string]int64 // histories that the primary was in before, and its first position in another
 	random  *rand.Rand
 	chained bool     // each follows the one before it, not all the primary
 	timed   bool     // all know that fields of hashes expire
@@ -26,14 +27,15 @@ type Cluster struct {
 	requests int64
 	slowest  time.Duration
 	changes  int // of the primary
-	// testified is how many numbers of witnesses were answered.
-	testified int
+	// testified is how many numbers of witnesses were answered, promised how many of those WAIT had
+	// said to be on so many replicas that a promotion had to keep them.
+	testified, promised int
 }
 
 // NewCluster starts servers; the first is the primary. directory makes a directory for each.
 func NewCluster(seed uint64, chained bool, directory func() string, programs []launch.Program,
 	options func(r *rand.Rand, p launch.Program) []string) (*Cluster, error) {
-	c := &Cluster{random: rand.New(rand.NewPCG(seed, 0)), chained: chained}
+	c := &Cluster{left: map[string]int64{}, random: rand.New(rand.NewPCG(seed, 0)), chained: chained}
 	for i, program := range programs {
 		kind := "kedis"
 		if program.IsRedis {
@@ -134,6 +136,9 @@ func (c *Cluster) up(m *Member) error {
 	c.note("%s is started again: process %d", m.name, m.server.Load().ProcessID())
 	for _, other := range c.members {
 		other.links[m].Redirect(m.server.Load().Address)
+	}
+	if m == c.primary {
+		return c.noteHistory()
 	}
 	if m.isRedis() && m.upstream != nil { // it has forgotten
 		return m.follow(m.upstream)

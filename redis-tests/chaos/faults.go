@@ -3,6 +3,7 @@ package chaos
 import (
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -12,7 +13,7 @@ type storm struct {
 	*Cluster
 	faults []fault
 	undo   []undo
-	strays int // replicas that were primaries for a while: what they acknowledged before may be gone
+	strays atomic.Int64 // replicas that were primaries for a while: what they acknowledged before may be gone
 }
 
 // undo is the end of a fault.
@@ -187,10 +188,9 @@ func stray(s *storm, m *Member) error {
 	if err := m.follow(nil); err != nil {
 		return ignoreLoading(m, err)
 	}
-	s.strays++
 	for _, other := range s.members {
-		if other.upstream == m {
-			s.strays++
+		if other == m || other.upstream == m {
+			s.strays.Add(1)
 		}
 	}
 	if s.random.IntN(2) == 0 {

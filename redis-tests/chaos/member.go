@@ -139,6 +139,16 @@ func (m *Member) status() (status, error) {
 
 func (s status) history() string { return s.fields["master_replid"] }
 
+// former is the history that the member was in before, and the first position that it has only in
+// its own; 0 if there is none.
+func (s status) former() (history string, left int64) {
+	left, err := strconv.ParseInt(s.fields["second_repl_offset"], 10, 64)
+	if err != nil || left < 0 {
+		return "", 0
+	}
+	return s.fields["master_replid2"], left
+}
+
 // following tells that the member is a replica that gets the stream.
 func (s status) following() bool {
 	return s.fields["role"] == "slave" && s.fields["master_link_status"] == "up"

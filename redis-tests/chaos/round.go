@@ -19,7 +19,7 @@ func (c *Cluster) Round(duration time.Duration) error {
 // Links runs load and faults of the links for a while, and compares. Nobody ever needs all data
 // anew.
 func (c *Cluster) Links(duration time.Duration) error {
-	err := c.play(duration, linkFaults, false, func(_ *storm, load *Load, witnesses []*Witness) error { return c.settle(load, witnesses) })
+	err := c.play(duration, linkFaults, false, c.settle)
 	if err != nil {
 		return err
 	}
@@ -35,12 +35,13 @@ func (c *Cluster) Links(duration time.Duration) error {
 	return nil
 }
 
-func (c *Cluster) play(duration time.Duration, faults []fault, handsOver bool, conclude func(*storm, *Load, []*Witness) error) error {
+func (c *Cluster) play(duration time.Duration, faults []fault, handsOver bool, conclude func(*Load, []*Witness) error) error {
 	c.round++
 	c.note("round %d; the primary is %s", c.round, c.primary.name)
+	s := &storm{Cluster: c, faults: faults}
 	var witnesses []*Witness
 	for i := range 2 {
-		witnesses = append(witnesses, NewWitness(fmt.Sprintf("witness:%d:%d", c.round, i), c.random.Uint64()))
+		witnesses = append(witnesses, NewWitness(fmt.Sprintf("witness:%d:%d", c.round, i), c.random.Uint64(), &s.strays))
 	}
 	load := StartLoad(c.primary, handsOver, c.timed, c.random.Uint64(), witnesses)
 	for _, m := range c.replicas() {
@@ -48,10 +49,9 @@ func (c *Cluster) play(duration time.Duration, faults []fault, handsOver bool, c
 			observe(m, witnesses, load)
 		}
 	}
-	s := &storm{Cluster: c, faults: faults}
 	failed := s.run(duration)
 	if failed == nil {
-		failed = conclude(s, load, witnesses)
+		failed = conclude(load, witnesses)
 	}
 	if err := errors.Join(failed, load.Stop()); err != nil {
 		return fmt.Errorf("chaos: round %d: %w", c.round, err)
@@ -99,7 +99,7 @@ func (c *Cluster) lookUpEverything() error {
 }
 
 // conclude ends a round in one of several ways.
-func (c *Cluster) conclude(s *storm, load *Load, witnesses []*Witness) error {
+func (c *Cluster) conclude(load *Load, witnesses []*Witness) error {
 	// A Redis can't be killed, so it is not to be the primary for long.
 	if c.primary.isRedis() && c.random.IntN(2) == 0 || c.random.IntN(3) == 0 {
 		return c.switchRoles(load, witnesses)
@@ -110,7 +110,7 @@ func (c *Cluster) conclude(s *storm, load *Load, witnesses []*Witness) error {
 	case 1:
 		return c.handOver(load, witnesses)
 	}
-	return c.failOver(s, load, witnesses)
+	return c.failOver(load, witnesses)
 }
 
 // settle ends the faults and leaves the roles as they are: all that was answered is there.
@@ -182,8 +182,8 @@ func (c *Cluster) failover(next *Member) error {
 			c.note("%s is the primary", next.name)
 			c.changes++
 			c.primary.upstream = next // though by no link of ours
-			c.primary, next.upstream = next, nil
-			return c.relink()
+			c.primary, next.upstream, c.left = next, nil, map[string]int64{}
+			return errors.Join(c.noteHistory(), c.relink())
 		}
 	}
 	return fmt.Errorf("chaos: FAILOVER has no end:\n%s", c.describe())
@@ -213,13 +213,13 @@ func (c *Cluster) promote(next *Member) error {
 	if err := next.follow(nil); err != nil {
 		return err
 	}
-	c.primary = next
+	c.primary, c.left = next, map[string]int64{}
 	c.changes++
-	return nil
+	return c.noteHistory()
 }
 
 // failOver kills or stops the primary in the midst of everything and promotes a replica.
-func (c *Cluster) failOver(s *storm, load *Load, witnesses []*Witness) error {
+func (c *Cluster) failOver(load *Load, witnesses []*Witness) error {
 	former := c.primary
 	history, err := c.resumed(former)
 	if err != nil {
@@ -235,7 +235,7 @@ func (c *Cluster) failOver(s *storm, load *Load, witnesses []*Witness) error {
 	if err := errors.Join(err, load.Stop()); err != nil {
 		return err
 	}
-	next, err := c.candidate(former, history)
+	next, lost, err := c.candidate(former, history)
 	if errors.Is(err, errNoCandidate) {
 		c.note("%v", err)
 		return c.settle(load, witnesses)
@@ -253,15 +253,10 @@ func (c *Cluster) failOver(s *storm, load *Load, witnesses []*Witness) error {
 	if err := c.converge(); err != nil {
 		return err
 	}
-	// Of replicas that have acknowledged something, those that strayed and the Redis may have lost
-	// it since.
-	enough := 1 + s.strays
-	for _, m := range c.members {
-		if m.isRedis() && m != former {
-			enough++
-		}
+	for _, w := range witnesses {
+		c.promised += w.promised(lost)
 	}
-	return c.checkAll(witnesses, func(w *Witness) int { return w.safe[enough] })
+	return c.checkAll(witnesses, func(w *Witness) int { return w.promised(lost) })
 }
 
 // resumed has the primary go on if it was stopped or killed, and returns its history.
@@ -278,11 +273,29 @@ func (c *Cluster) resumed(m *Member) (string, error) {
 	return s.history(), err
 }
 
+// noteHistory notes which history the primary has left, and where. One that is killed begins
+// another each time.
+func (c *Cluster) noteHistory() error {
+	s, err := c.primary.status()
+	if history, left := s.former(); left > 0 {
+		c.left[history] = left
+	}
+	return err
+}
+
+// isPart reports whether what a replica holds is a part of what the primary, of this history, has
+// or has had.
+func (c *Cluster) isPart(s status, history string) bool {
+	return s.history() == history || s.position() < c.left[s.history()]
+}
+
 var errNoCandidate = errors.New("chaos: no replica knows the primary's history")
 
-// candidate is the replica of the primary's history that is furthest, as Sentinel would choose it.
-func (c *Cluster) candidate(former *Member, history string) (*Member, error) {
-	var best *Member
+// candidate is the replica that is furthest in the primary's history, as Sentinel would choose it.
+// One that hasn't come back since the primary was killed, and began another history, may be further
+// than those that have. lost is how many of the others may have lost what they have acknowledged:
+// those that take all data anew, and the Redis, which keep none when they are killed.
+func (c *Cluster) candidate(former *Member, history string) (best *Member, lost int, err error) {
 	furthest := int64(-1)
 	for _, m := range c.members {
 		if m == former {
@@ -290,28 +303,36 @@ func (c *Cluster) candidate(former *Member, history string) (*Member, error) {
 		}
 		if m.stopped {
 			if err := m.signal(syscall.SIGCONT); err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 		}
 		if err := c.up(m); err != nil {
-			return nil, err
+			return nil, 0, err
+		}
+		if m.isRedis() {
+			lost++
 		}
 		status, err := m.status()
 		if err != nil {
 			if ignoreLoading(m, err) == nil {
 				continue
 			}
-			return nil, err
+			return nil, 0, err
 		}
 		c.note("%s: history %s at %d", m.name, status.history(), status.position())
-		if status.history() == history && status.position() > furthest && status.fields["master_sync_in_progress"] == "0" {
+		switch {
+		case status.fields["master_sync_in_progress"] != "0":
+			if !m.isRedis() {
+				lost++
+			}
+		case c.isPart(status, history) && status.position() > furthest:
 			best, furthest = m, status.position()
 		}
 	}
 	if best == nil {
-		return nil, errNoCandidate
+		return nil, 0, errNoCandidate
 	}
-	return best, nil
+	return best, lost, nil
 }
 
 // ignoreLoading drops the error of a Redis that takes a snapshot, and has no data meanwhile.
@@ -329,7 +350,7 @@ func (c *Cluster) checkAll(witnesses []*Witness, least func(*Witness) int) error
 				return err
 			}
 		}
-		c.note("%s: %d sent, %d answered, %v safe; at least %d had to be there", w.list, w.sent, w.answered, w.safe, least(w))
+		c.note("%s: %d sent, %d answered, %d promises of WAIT; at least %d had to be there", w.list, w.sent, w.answered, len(w.promises), least(w))
 	}
 	return nil
 }

@@ -3,8 +3,10 @@ package chaos
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"kedis/redis-tests/resp"
@@ -24,13 +26,20 @@ type Witness struct {
 
 	sent     int // the last number that was sent
 	answered int // the last one that was answered
-	// safe[n] is the last number that WAIT said n replicas to have.
-	safe map[int]int
+	promises []promise
+	strays   *atomic.Int64 // how often a replica has strayed in the round
+}
+
+// promise is what WAIT has answered: so many replicas have all numbers up to one. It was asked when
+// replicas had strayed so often.
+type promise struct {
+	number, replicas int
+	strays           int64
 }
 
 // NewWitness makes a witness with keys of its own.
-func NewWitness(name string, seed uint64) *Witness {
-	return &Witness{list: name + ":list", counter: name + ":counter", stream: name + ":stream", random: rand.New(rand.NewPCG(seed, 3)), safe: map[int]int{}}
+func NewWitness(name string, seed uint64, strays *atomic.Int64) *Witness {
+	return &Witness{list: name + ":list", counter: name + ":counter", stream: name + ":stream", random: rand.New(rand.NewPCG(seed, 3)), strays: strays}
 }
 
 // testify writes until the load ends.
@@ -124,15 +133,25 @@ func (w *Witness) write(c *resp.Connection) error {
 }
 
 func (w *Witness) wait(c *resp.Connection) error {
+	strays := w.strays.Load()
 	reply, err := c.Must("wait", strconv.Itoa(1+w.random.IntN(3)), "500")
 	if err != nil {
 		return err
 	}
 	replicas, _ := reply.Integer()
-	for n := 1; n <= int(replicas); n++ {
-		w.safe[n] = w.answered
-	}
+	w.promises = append(w.promises, promise{w.answered, int(replicas), strays})
 	return nil
+}
+
+// promised is the last number that some replica still has to have, when so many have lost what they
+// had, beside those that have strayed since WAIT was asked.
+func (w *Witness) promised(lost int) int {
+	for _, p := range slices.Backward(w.promises) {
+		if p.replicas > lost+int(w.strays.Load()-p.strays) {
+			return p.number
+		}
+	}
+	return 0
 }
 
 // check compares what a server holds with what it has to hold: everything up to the number least,
