@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
@@ -159,45 +158,29 @@ func TestBusyBehindAScriptThatQueued(t *testing.T) {
 	eventually(t, "the script is killed", func() bool { return other.do("script", "kill") == "+OK" })
 }
 
-// TestTurnBehindScripts: who waits for a key that scripts never leave has his turn among them, and
-// is answered BUSY when one of them runs for ever.
+// TestTurnBehindScripts: who waits for a key behind a script has his turn before those who come
+// later.
 func TestTurnBehindScripts(t *testing.T) {
-	r := startServer(t, "busy-reply-threshold", "1000")
-	const script = "for i = 1, 2000000 do end return redis.call('incr', KEYS[1])"
-	waiter := r.dial()
-	waiter.want(":1", "eval", script, "1", "key") // it is known to be long now
-	var ran atomic.Int64
-	var loops sync.WaitGroup
-	for range 3 {
-		c := r.dial()
-		loops.Go(func() {
-			for range 100 {
-				reply, err := c.Do("eval", script, "1", "key")
-				count, is := reply.Integer()
-				switch {
-				case is:
-					ran.Store(count)
-				case err != nil || !strings.HasPrefix(reply.String(), "-BUSY"):
-					t.Errorf("a script is answered %s (%v)", reply, err)
-				default:
-					return
-				}
-			}
-		})
+	r := startServer(t, "busy-reply-threshold", "0")
+	const worker, later = 3, 4
+	stripe := r.stripe("key")
+	script, waiter := r.dial(), r.dial()
+	if r.engine.Locks.TryExclusive(stripe, worker) != lock.Acquired {
+		t.Fatal("somebody holds the lock")
 	}
-	eventually(t, "scripts run", func() bool { return ran.Load() > 3 })
-	for range 10 {
-		before := ran.Load()
-		reply, err := strconv.ParseInt(strings.Trim(waiter.do("get", "key"), `"`), 10, 64)
-		if err != nil || reply-before > 20 {
-			t.Errorf("behind %d scripts GET is answered %d (%v)", before, reply, err)
-		}
-	}
-	other := r.dial()
-	other.begin("eval", "while true do end", "1", "key")
-	eventually(t, "who waits is answered BUSY", func() bool { return strings.HasPrefix(waiter.do("get", "key"), "-BUSY") })
-	eventually(t, "the script is killed", func() bool { return waiter.do("script", "kill") == "+OK" })
-	loops.Wait()
+	alone := r.engine.Locks.Peek(stripe)
+	long := strings.Repeat(" ", 40<<10) // a worker compiles it, and runs it at once
+	script.begin("eval", "return redis.call('incr', KEYS[1])"+long, "1", "key")
+	eventually(t, "the script queues for the lock", func() bool { return r.engine.Locks.Peek(stripe) != alone })
+	waiter.begin("get", "key")
+	eventually(t, "another one waits behind it", func() bool { return r.sharedWaits() == 1 })
+	granted := make(chan struct{})
+	r.engine.Locks.Wait(stripe, later, func(uint32) { close(granted) })
+	r.engine.Locks.ReleaseExclusive(stripe, worker)
+	script.wantNext(":1")
+	waiter.wantNext(`"1"`) // whoever comes later keeps the lock until then
+	<-granted
+	r.engine.Locks.ReleaseExclusive(stripe, later)
 }
 
 // TestNoTransactionBehindBusy: EXEC that finds out only while it runs that a script is in its way,

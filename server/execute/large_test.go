@@ -18,29 +18,26 @@ func TestLargeWorkWaitsItsTurn(t *testing.T) {
 	var w largeWork
 	first := w.take(largeAtOnce - 10)
 	second := w.take(10)
-	order := make(chan int)
-	for i := range 2 {
-		go func() {
-			giveBack := w.take(largeAtOnce * int64(2-i)) // the first is larger than all that fits
-			order <- i
-			giveBack()
-		}()
-		for waiting := 0; waiting <= i; {
-			w.mu.Lock()
-			waiting = len(w.waiting)
-			w.mu.Unlock()
-		}
+	var began []int
+	var ends []func()
+	request := func(bytes int64) {
+		w.whenRoom(bytes, func(giveBack func()) { began, ends = append(began, int(bytes)), append(ends, giveBack) })
 	}
+	request(2 * largeAtOnce) // larger than all that fits
 	second()
-	select {
-	case i := <-order:
-		t.Fatalf("request %d runs beside one that leaves no room", i)
-	default:
+	request(10) // there would be room
+	if len(began) > 0 {
+		t.Fatalf("requests of %v bytes run beside one that leaves no room, or before one that came first", began)
 	}
 	first()
-	if got := []int{<-order, <-order}; !slices.Equal(got, []int{0, 1}) {
-		t.Errorf("they ran in the order %v", got)
+	if !slices.Equal(began, []int{2 * largeAtOnce}) {
+		t.Fatalf("requests of %v bytes run, of which the first takes all room", began)
 	}
+	ends[0]()
+	if !slices.Equal(began, []int{2 * largeAtOnce, 10}) {
+		t.Fatalf("requests of %v bytes have run when there is room for all", began)
+	}
+	ends[1]()
 	w.take(largeAtOnce)()
 	if w.taken != 0 {
 		t.Errorf("%d bytes are taken in the end", w.taken)
