@@ -18,7 +18,8 @@ func (d DB) GetBit(key []byte, offset uint64) (int, error) {
 
 // SetBit sets a bit of a string, and returns what it was. The caller has checked the offset.
 func (d DB) SetBit(key []byte, offset uint64, bit int) (old int, err error) {
-	k, err := d.LookupType(key, layout.String)
+	var k Key
+	err = d.LookupTypeInto(key, layout.String, &k)
 	if err != nil {
 		return 0, err
 	}
@@ -31,7 +32,7 @@ func (d DB) SetBit(key []byte, offset uint64, bit int) (old int, err error) {
 	changed, old := bits.Set(append(d.txn.scratch.element[:0], b), offset%8, bit)
 	d.txn.scratch.element = changed
 	if k.Exists && size == k.StringLength() && old == bit {
-		return old, d.unshare(key, k)
+		return old, d.unshare(key, &k)
 	}
 	err = d.writePart(key, &k, at, changed, size)
 	d.Notify(keyevent.SetBit, key)
@@ -84,7 +85,8 @@ func (d DB) countPieces(m *layout.Metadata, first, limit int64) (count int64, er
 // range has no bits at all, so that every search in an empty string answers -1; a key that doesn't
 // exist is an endless row of zeros.
 func (d DB) BitPosition(key []byte, bit int, r bits.Range) (int64, error) {
-	k, err := d.LookupType(key, layout.String)
+	var k Key
+	err := d.LookupTypeInto(key, layout.String, &k)
 	if err != nil || !k.Exists {
 		return -int64(bit), err
 	}
@@ -160,7 +162,8 @@ func (d DB) BitField(key []byte, operations []FieldOperation, result func(number
 	if end == 0 {
 		d = d.Reading()
 	}
-	k, err := d.LookupType(key, layout.String)
+	var k Key
+	err := d.LookupTypeInto(key, layout.String, &k)
 	if err != nil {
 		return err
 	}
@@ -196,7 +199,7 @@ func (d DB) BitField(key []byte, operations []FieldOperation, result func(number
 	case spread: // nobody who watches the key is told
 		return d.putMetadata(key, &m)
 	default:
-		return d.unshare(key, k)
+		return d.unshare(key, &k)
 	}
 	if told { // a string that has only become longer isn't told of
 		d.Notify(keyevent.SetBit, key)

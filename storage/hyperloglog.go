@@ -18,39 +18,42 @@ import (
 // stayed sparse.
 
 // HyperLogLog looks up a key that holds a HyperLogLog, or doesn't exist.
-func (d DB) HyperLogLog(key []byte) (Key, error) { return d.hyperLogLog(key, math.MaxInt) }
+func (d DB) HyperLogLog(key []byte) (k Key, err error) {
+	err = d.hyperLogLog(key, math.MaxInt, &k)
+	return k, err
+}
 
 // soundHyperLogLog is HyperLogLog for a command that goes over all registers. One that is too long
 // to be sound isn't read: its header alone is corrupt, too.
-func (d DB) soundHyperLogLog(key []byte) (Key, error) {
-	return d.hyperLogLog(key, hyperloglog.MostBytes)
+func (d DB) soundHyperLogLog(key []byte, k *Key) error {
+	return d.hyperLogLog(key, hyperloglog.MostBytes, k)
 }
 
 // hyperLogLog is HyperLogLog that reads only the header of one that is longer than most. What is
 // none is refused by its header and its length.
-func (d DB) hyperLogLog(key []byte, most int) (k Key, err error) {
-	if k, err = d.LookupType(key, layout.String); err != nil || !k.Exists {
-		return k, err
+func (d DB) hyperLogLog(key []byte, most int, k *Key) (err error) {
+	if err = d.LookupTypeInto(key, layout.String, k); err != nil || !k.Exists {
+		return err
 	}
 	length := k.StringLength()
 	if k.Encoding == layout.Spread {
 		if k.Value, err = d.appendString(nil, &k.Metadata, 0, min(length, hyperloglog.HeaderSize)); err != nil {
-			return k, err
+			return err
 		}
 	}
 	if err = hyperloglog.ValidateHeader(k.Value, length); err != nil {
-		return k, err
+		return err
 	}
 	if k.Encoding == layout.Spread && length <= most {
 		k.Value, err = d.StringBytes(&k.Metadata)
 	}
-	return k, err
+	return err
 }
 
 // HyperLogLogAdd adds elements, and reports whether that made or changed the key.
 func (d DB) HyperLogLogAdd(key []byte, elements [][]byte, sparseMaxBytes int) (bool, error) {
-	k, err := d.HyperLogLog(key)
-	if err != nil {
+	var k Key
+	if err := d.hyperLogLog(key, math.MaxInt, &k); err != nil {
 		return false, err
 	}
 	if err := d.txn.Spend(len(elements)); err != nil {
@@ -70,7 +73,7 @@ func (d DB) HyperLogLogAdd(key []byte, elements [][]byte, sparseMaxBytes int) (b
 	case changed:
 		d.txn.scratch.draft = value
 	case k.Exists:
-		return false, d.unshare(key, k)
+		return false, d.unshare(key, &k)
 	}
 	err = d.saveRaw(key, &k, value)
 	d.Notify(keyevent.PFAdd, key)
@@ -80,7 +83,8 @@ func (d DB) HyperLogLogAdd(key []byte, elements [][]byte, sparseMaxBytes int) (b
 // HyperLogLogCount estimates the number of distinct elements of a key, and of a missing one 0. In a
 // command that may write, the estimate is stored with them.
 func (d DB) HyperLogLogCount(key []byte) (uint64, error) {
-	k, err := d.Reading().soundHyperLogLog(key)
+	var k Key
+	err := d.Reading().soundHyperLogLog(key, &k)
 	if err != nil || !k.Exists {
 		return 0, err
 	}
@@ -91,7 +95,7 @@ func (d DB) HyperLogLogCount(key []byte) (uint64, error) {
 	case !d.txn.Mode().Writing || d.txn.Mode().Replica:
 		return count, nil
 	case !stale:
-		return count, d.unshare(key, k)
+		return count, d.unshare(key, &k)
 	}
 	d.txn.scratch.draft = hyperloglog.WithCount(d.txn.scratch.draft, k.Value, count)
 	return count, d.saveRaw(key, &k, d.txn.scratch.draft)
@@ -110,8 +114,8 @@ func (d DB) HyperLogLogCountUnion(keys [][]byte) (uint64, error) {
 // way. One is in memory at a time.
 func (d DB) uniteHyperLogLogs(union *hyperloglog.Union, keys [][]byte) error {
 	for _, key := range keys {
-		k, err := d.Reading().soundHyperLogLog(key)
-		if err != nil {
+		var k Key
+		if err := d.Reading().soundHyperLogLog(key, &k); err != nil {
 			return err
 		}
 		if !k.Exists {
@@ -130,7 +134,8 @@ func (d DB) uniteHyperLogLogs(union *hyperloglog.Union, keys [][]byte) error {
 
 // HyperLogLogMerge adds the elements of other keys to a key, which is made if it is missing.
 func (d DB) HyperLogLogMerge(target []byte, keys [][]byte, sparseMaxBytes int) error {
-	k, err := d.Reading().soundHyperLogLog(target)
+	var k Key
+	err := d.Reading().soundHyperLogLog(target, &k)
 	if err != nil {
 		return err
 	}

@@ -238,10 +238,10 @@ func (d DB) Delete(key []byte) (bool, error) {
 }
 
 // SetExpiry changes when a key that exists expires (Unix ms); 0 is never.
-func (d DB) SetExpiry(key []byte, k Key, expireMs int64) error {
+func (d DB) SetExpiry(key []byte, k *Key, expireMs int64) error {
 	next := k.Metadata
 	next.ExpireMs = expireMs
-	return d.Save(key, k, next)
+	return d.save(key, k, &next)
 }
 
 // Move gives a key that exists another name in the same database, where what was there is deleted.

@@ -166,7 +166,7 @@ func (x *spreadTest) step(txn *Txn) {
 			must(x.t, err)
 			delete(x.model, name)
 		} else if old.Exists {
-			must(x.t, db.SetExpiry(key, old, 7000))
+			must(x.t, db.SetExpiry(key, &old, 7000))
 			x.model[name] = longString{x.model[name].value, 7000}
 		}
 	}

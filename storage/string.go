@@ -101,12 +101,13 @@ func (d DB) saveString(key []byte, old *Key, encoding layout.Encoding, value []b
 
 // unshare is for a command that turned out to change nothing of a string. Redis has given it its
 // raw form by then, which OBJECT ENCODING shows; but nobody who watches the key is told.
-func (d DB) unshare(key []byte, k Key) error {
+func (d DB) unshare(key []byte, k *Key) error {
 	if k.Encoding != layout.Plain || len(k.Value) > embeddedBytes {
 		return nil
 	}
-	k.Encoding = layout.Raw
-	return d.putMetadata(key, &k.Metadata)
+	raw := k.Metadata
+	raw.Encoding = layout.Raw
+	return d.putMetadata(key, &raw)
 }
 
 // compose returns size bytes of scratch memory that begin with a key's value and go on with zeros.
@@ -124,7 +125,8 @@ func (d DB) compose(value []byte, size int) ([]byte, error) {
 // Append puts bytes behind a string, and returns its new length, which is at most limit unless the
 // string was missing.
 func (d DB) Append(key, suffix []byte, limit int64) (int, error) {
-	k, err := d.LookupType(key, layout.String)
+	var k Key
+	err := d.LookupTypeInto(key, layout.String, &k)
 	if err != nil {
 		return 0, err
 	}
@@ -146,7 +148,8 @@ func (d DB) Append(key, suffix []byte, limit int64) (int, error) {
 // before it becomes zeros. It returns the length. Without bytes nothing is written, and no key
 // made.
 func (d DB) SetRange(key []byte, offset int64, written []byte, limit int64) (int, error) {
-	k, err := d.LookupType(key, layout.String)
+	var k Key
+	err := d.LookupTypeInto(key, layout.String, &k)
 	if err != nil || len(written) == 0 {
 		return k.StringLength(), err
 	}
@@ -214,7 +217,8 @@ func (d DB) Increment(key []byte, delta int64) (int64, error) {
 // IncrementFloat adds to a string that is a number; a missing one is 0. The sum is returned as it
 // is stored, valid until the next string is composed.
 func (d DB) IncrementFloat(key, delta []byte) ([]byte, error) {
-	k, err := d.LookupType(key, layout.String)
+	var k Key
+	err := d.LookupTypeInto(key, layout.String, &k)
 	if err != nil {
 		return nil, err
 	}

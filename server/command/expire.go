@@ -5,6 +5,7 @@ import (
 
 	"kedis/internal/keyevent"
 	"kedis/server/execute"
+	"kedis/storage"
 )
 
 func expireFamily() Family {
@@ -95,7 +96,8 @@ func expire(c *Invocation, unit int64, absolute bool) error {
 		return err
 	}
 	key := c.Args[1]
-	k, err := c.DB.Lookup(key)
+	var k storage.Key
+	err = c.DB.LookupInto(key, &k)
 	if err != nil {
 		return err
 	}
@@ -112,7 +114,7 @@ func expire(c *Invocation, unit int64, absolute bool) error {
 		at = max(at, 1) // 0 would be none
 		c.Effect(wordPExpireAt, key, formatInteger(at))
 		c.DB.Notify(keyevent.Expire, key)
-		err = c.DB.SetExpiry(key, k, at)
+		err = c.DB.SetExpiry(key, &k, at)
 	}
 	if err == nil {
 		c.Reply.Integer(1)
@@ -160,7 +162,8 @@ func expiry(c *Invocation, unit int64, relative bool) error {
 }
 
 func cmdPersist(c *Invocation) error {
-	k, err := c.DB.Lookup(c.Args[1])
+	var k storage.Key
+	err := c.DB.LookupInto(c.Args[1], &k)
 	if err != nil {
 		return err
 	}
@@ -171,5 +174,5 @@ func cmdPersist(c *Invocation) error {
 	}
 	c.Reply.Integer(1)
 	c.DB.Notify(keyevent.Persist, c.Args[1])
-	return c.DB.SetExpiry(c.Args[1], k, 0)
+	return c.DB.SetExpiry(c.Args[1], &k, 0)
 }

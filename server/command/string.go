@@ -227,7 +227,8 @@ func between(size int, start, end int64) (from, to int) {
 }
 
 func cmdStrLen(c *Invocation) error {
-	k, err := c.DB.LookupType(c.Args[1], layout.String)
+	var k storage.Key
+	err := c.DB.LookupTypeInto(c.Args[1], layout.String, &k)
 	if err != nil {
 		return err
 	}
@@ -537,7 +538,8 @@ func cmdGetSet(c *Invocation) error {
 }
 
 func cmdGetDel(c *Invocation) error {
-	k, err := c.DB.Reading().LookupType(c.Args[1], layout.String)
+	var k storage.Key
+	err := c.DB.Reading().LookupTypeInto(c.Args[1], layout.String, &k)
 	if err != nil {
 		return err
 	}
@@ -559,7 +561,8 @@ func cmdGetEx(c *Invocation) error {
 		return err
 	}
 	key := c.Args[1]
-	k, err := c.DB.Reading().LookupType(key, layout.String)
+	var k storage.Key
+	err = c.DB.Reading().LookupTypeInto(key, layout.String, &k)
 	if err != nil {
 		return err
 	}
@@ -582,11 +585,11 @@ func cmdGetEx(c *Invocation) error {
 		var digits [20]byte
 		c.Effect(wordPExpireAt, key, number.AppendInt(digits[:0], expireMs))
 		c.DB.Notify(keyevent.Expire, key)
-		return c.DB.SetExpiry(key, k, expireMs)
+		return c.DB.SetExpiry(key, &k, expireMs)
 	case o.persist && k.ExpireMs != 0:
 		c.Effect(wordPersist, key)
 		c.DB.Notify(keyevent.Persist, key)
-		return c.DB.SetExpiry(key, k, 0)
+		return c.DB.SetExpiry(key, &k, 0)
 	}
 	return nil
 }
