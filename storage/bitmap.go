@@ -197,6 +197,7 @@ func (d DB) BitField(key []byte, operations []FieldOperation, result func(number
 	case changed:
 		err = d.save(key, &k, &m)
 	case spread: // nobody who watches the key is told
+		m.IndexedMs = k.IndexedMs
 		return d.putMetadata(key, &m)
 	default:
 		return d.unshare(key, &k)

@@ -97,14 +97,31 @@ func (d DB) scanDue(index byte, behind ttl.Due, now int64, limit int, f func(exp
 }
 
 // RemoveExpired removes a key that has expired by now, and says so in the log; false when it has
-// not, or is not there.
+// not, or is not there. One whose time was put off gets its place in the index.
 func (d DB) RemoveExpired(key []byte) (bool, error) {
 	k, err := d.LookupAny(key)
-	if err != nil || !k.Exists || !d.expired(&k.Metadata) {
+	if err != nil || !k.Exists {
 		return false, err
+	}
+	if !d.expired(&k.Metadata) {
+		return false, d.settleExpiry(key, &k)
 	}
 	d.txn.Effect(d.number, delEffect, key)
 	d.txn.KeyEvents().Add(d.number, key, keyevent.Expired, k.Type)
 	d.Notify(keyevent.Expired, key)
 	return true, d.txn.Expire(func() error { return d.remove(key, &k) })
+}
+
+// settleExpiry moves a key that expires later than it is indexed to where it belongs, when the
+// earlier time has come. No client sees that.
+func (d DB) settleExpiry(key []byte, k *Key) error {
+	if k.IndexedMs == 0 || k.IndexedMs > d.txn.Now() {
+		return nil
+	}
+	if err := d.moveExpiry(key, k.IndexedMs, k.ExpireMs, k.Type); err != nil {
+		return err
+	}
+	next := k.Metadata
+	next.IndexedMs = 0
+	return d.putMetadata(key, &next)
 }

@@ -119,7 +119,7 @@ func (d DB) saveAs(change keyevent.Name, key []byte, old *Key, next *layout.Meta
 			return err
 		}
 	}
-	if err := d.reindex(key, old, next.ExpireMs, next.Type); err != nil {
+	if err := d.reindex(key, old, next); err != nil {
 		return err
 	}
 	if err := d.moveDue(key, dueOf(&old.Metadata), dueOf(next)); err != nil {
@@ -168,18 +168,29 @@ func singleOf(m *layout.Metadata) [2]engine.Bounds {
 func unchanged(old, next *layout.Metadata) bool {
 	return old.Encoding == layout.Spread && next.Encoding == layout.Spread && old.ID == next.ID &&
 		old.Count == next.Count && old.Expiring == next.Expiring && old.DueMs == next.DueMs && old.Head == next.Head && old.Tail == next.Tail && old.Blocks == next.Blocks &&
-		old.ExpireMs == next.ExpireMs && old.Type == next.Type && bytes.Equal(old.Value, next.Value)
+		old.ExpireMs == next.ExpireMs && old.IndexedMs == next.IndexedMs && old.Type == next.Type && bytes.Equal(old.Value, next.Value)
 }
 
-// reindex moves a key in the index of expiries; an expireMs of 0 takes it out.
-func (d DB) reindex(key []byte, old *Key, expireMs int64, kind layout.Type) error {
+// reindex keeps the index of expiries in step with a key's new metadata. A key that expires later
+// than before stays where it is: RemoveExpired moves it when that time has come.
+func (d DB) reindex(key []byte, old *Key, next *layout.Metadata) error {
 	was := int64(0)
 	if old.Exists {
-		was = old.ExpireMs
+		was = old.IndexMs()
 	}
-	if was == expireMs && (was == 0 || old.Type == kind) {
+	next.IndexedMs = 0
+	switch same := was == 0 || old.Type == next.Type; {
+	case was == next.ExpireMs && same:
+		return nil
+	case was < next.ExpireMs && same && was > d.txn.Now():
+		next.IndexedMs = was
 		return nil
 	}
+	return d.moveExpiry(key, was, next.ExpireMs, next.Type)
+}
+
+// moveExpiry moves a key in the index of expiries; 0 is out of it.
+func (d DB) moveExpiry(key []byte, was, expireMs int64, kind layout.Type) error {
 	t := d.txn
 	if was != 0 {
 		t.Count(d.space, 0, -1)
@@ -205,8 +216,10 @@ func (d DB) Remove(key []byte, k Key) error {
 func (d DB) remove(key []byte, k *Key) error {
 	t := d.txn
 	t.Count(d.space, -1, 0)
-	if err := d.reindex(key, k, 0, k.Type); err != nil {
-		return err
+	if k.ExpireMs != 0 {
+		if err := d.moveExpiry(key, k.IndexMs(), 0, k.Type); err != nil {
+			return err
+		}
 	}
 	if err := d.moveDue(key, dueOf(&k.Metadata), 0); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Due is a key and the time (Unix ms) at which it expires.
+// Due is a key and the time (Unix ms) at which it expires, or an earlier one.
 type Due struct {
 	ExpireMs int64
 	Key      []byte

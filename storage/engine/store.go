@@ -15,6 +15,7 @@
 package engine
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -333,14 +334,14 @@ func (s *Store) storedState() (layout.State, error) {
 	if !found {
 		return layout.State{}, s.writeFormat()
 	}
-	switch want := formatValue(layout.Format); string(format) {
-	case string(want):
-	case string(formatValue(layout.FirstFormat)):
+	switch {
+	case bytes.Equal(format, formatValue(layout.Format)):
+	case bytes.Compare(format, formatValue(layout.FirstFormat)) >= 0 && bytes.Compare(format, formatValue(layout.Format)) < 0:
 		if err := s.writeFormat(); err != nil {
 			return layout.State{}, err
 		}
 	default:
-		return layout.State{}, fmt.Errorf("%w: %x; this version of Kedis reads and writes %x", ErrFormat, format, want)
+		return layout.State{}, fmt.Errorf("%w: %x; this version of Kedis reads and writes %x", ErrFormat, format, formatValue(layout.Format))
 	}
 	value, found, err := s.db().Get(s.metaFamily(), nil, layout.StateKey, nil)
 	if err != nil || !found {

@@ -52,10 +52,11 @@ import (
 )
 
 // Format is the version of all that this package describes. A store with a later one is refused.
-// FirstFormat has no blocks of lists, and nothing else is different: so it becomes Format when it
-// is opened.
+// Earlier ones, from FirstFormat on, have less, and nothing else is different: so they become
+// Format when they are opened. Version 1 has no blocks of lists, and 1 and 2 have no key that is
+// indexed earlier than it expires.
 const (
-	Format      = 2
+	Format      = 3
 	FirstFormat = 1
 )
 

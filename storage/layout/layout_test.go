@@ -33,6 +33,8 @@ func TestMetadataRoundTrip(t *testing.T) {
 	for _, m := range []Metadata{
 		{Type: String, Encoding: Plain, Value: []byte("value")},
 		{Type: String, Encoding: Raw, ExpireMs: 1700000000000, Value: []byte{}},
+		{Type: String, Encoding: Plain, ExpireMs: 1700000000000, IndexedMs: 1600000000000, Value: []byte("value")},
+		{Type: ZSet, Encoding: Spread, ExpireMs: 2, IndexedMs: 1, ID: 7, Count: 9},
 		{Type: Hash, Encoding: Listpack, Value: []byte{1, 2, 3}},
 		{Type: Set, Encoding: Intset, Value: []byte{1, 2, 3}},
 		{Type: ZSet, Encoding: Spread, ID: 7, Count: 9},
@@ -65,7 +67,8 @@ func TestStreamHeadRoundTrip(t *testing.T) {
 func TestCorruptMetadataIsAnError(t *testing.T) {
 	spread := Metadata{Type: Hash, Encoding: Spread, ID: 1, Count: 2}
 	whole := spread.Append(nil)
-	for _, b := range [][]byte{nil, whole[:9], whole[:len(whole)-1], append(whole[:2:2], make([]byte, 99)...),
+	early := (&Metadata{Type: String, Encoding: Plain, ExpireMs: 2, IndexedMs: 1}).Append(nil)
+	for _, b := range [][]byte{nil, early[:len(early)-1], whole[:9], whole[:len(whole)-1], append(whole[:2:2], make([]byte, 99)...),
 		append([]byte{9, 1}, whole[2:]...), append([]byte{byte(String), byte(Spread)}, whole[2:]...)} {
 		if m, err := DecodeMetadata(b); err == nil {
 			t.Errorf("%x was read as %+v", b, m)
@@ -74,6 +77,8 @@ func TestCorruptMetadataIsAnError(t *testing.T) {
 	for _, impossible := range []Metadata{
 		{Type: List, Encoding: Spread, ID: 1, Head: 10, Tail: 5},
 		{Type: String, Encoding: Spread, ID: 1, Count: 1, Tail: 1 << 63},
+		{Type: String, Encoding: Plain, ExpireMs: 5, IndexedMs: 5},
+		{Type: String, Encoding: Plain, ExpireMs: 5, IndexedMs: -1},
 	} {
 		if m, err := DecodeMetadata(impossible.Append(nil)); err == nil {
 			t.Errorf("%+v was read", m)

@@ -50,11 +50,17 @@ const (
 //	Spread list with blocks  rest = | id:8 | head:8 | tail:8 | first:8 | beyond:8 | shift:1 |   see Blocks
 //	stream                   rest = | id:8 | count:8 | StreamHead |   always spread
 //
-// An expiry of 0 is none.
+// An expiry of 0 is none. A key that stands in the index of expiries at an earlier time has 128
+// added to its type, and says at which:
+//
+//	| type:1 | encoding:1 | expire ms:8 | indexed ms:8 | rest |
 type Metadata struct {
 	Type     Type
 	Encoding Encoding
 	ExpireMs int64
+	// IndexedMs is where the key stands in the index 'T', if that is earlier than ExpireMs; else 0.
+	// A time that is put off again and again is moved there once, when the earlier one has come.
+	IndexedMs int64
 
 	Value []byte // string and packed collections, and a stream's head; refers to what it was decoded from
 
@@ -66,8 +72,18 @@ type Metadata struct {
 	Blocks     Blocks // of a spread list
 }
 
-// MetadataHeader is the size of what stands before Value.
-const MetadataHeader = 10
+const (
+	metadataHeader = 10 // up to the expiry's end
+	indexedBefore  = 128
+)
+
+// IndexMs is the time at which the key stands in the index of expiries; 0: it doesn't.
+func (m *Metadata) IndexMs() int64 {
+	if m.IndexedMs != 0 {
+		return m.IndexedMs
+	}
+	return m.ExpireMs
+}
 
 // Append appends the record's value.
 func (m *Metadata) Append(dst []byte) []byte {
@@ -77,8 +93,14 @@ func (m *Metadata) Append(dst []byte) []byte {
 
 // AppendHead appends the record's value but for its end, which is Value.
 func (m *Metadata) AppendHead(dst []byte) (head, tail []byte) {
-	dst = append(dst, byte(m.Type), byte(m.Encoding))
-	dst = binary.BigEndian.AppendUint64(dst, uint64(m.ExpireMs))
+	if m.IndexedMs == 0 {
+		dst = append(dst, byte(m.Type), byte(m.Encoding))
+		dst = binary.BigEndian.AppendUint64(dst, uint64(m.ExpireMs))
+	} else {
+		dst = append(dst, byte(m.Type)|indexedBefore, byte(m.Encoding))
+		dst = binary.BigEndian.AppendUint64(dst, uint64(m.ExpireMs))
+		dst = binary.BigEndian.AppendUint64(dst, uint64(m.IndexedMs))
+	}
 	switch {
 	case m.Encoding != Spread:
 		return dst, m.Value
@@ -109,11 +131,19 @@ func DecodeMetadata(b []byte) (m Metadata, err error) {
 
 // Decode is DecodeMetadata for a Metadata that has nothing yet, and is useless after an error.
 func (m *Metadata) Decode(b []byte) error {
-	if len(b) < MetadataHeader {
+	if len(b) < metadataHeader {
 		return fmt.Errorf("%w: metadata of %d bytes", ErrCorrupt, len(b))
 	}
 	m.Type, m.Encoding, m.ExpireMs = Type(b[0]), Encoding(b[1]), int64(binary.BigEndian.Uint64(b[2:]))
-	rest := b[MetadataHeader:]
+	rest := b[metadataHeader:]
+	if m.Type >= indexedBefore {
+		if m.Type -= indexedBefore; len(rest) < 8 {
+			return fmt.Errorf("%w: metadata of %d bytes", ErrCorrupt, len(b))
+		}
+		if m.IndexedMs, rest = int64(binary.BigEndian.Uint64(rest)), rest[8:]; m.IndexedMs <= 0 || m.IndexedMs >= m.ExpireMs {
+			return fmt.Errorf("%w: a key that expires at %d and is indexed at %d", ErrCorrupt, m.ExpireMs, m.IndexedMs)
+		}
+	}
 	if !m.known() {
 		return fmt.Errorf("%w: type %d with encoding %d", ErrCorrupt, b[0], b[1])
 	}
@@ -179,20 +209,23 @@ func (m *Metadata) Length() uint64 {
 
 func (m *Metadata) expiring() uint64 { return m.Expiring }
 
-// spreadHeader is the size of a spread collection's metadata up to its id's end.
-const spreadHeader = MetadataHeader + 8
-
 // PeekSpread reads the id of a spread collection from what may be its metadata, or anything else,
 // and the kind of record that an element is looked up by.
 func PeekSpread(b []byte) (kind byte, id uint64, ok bool) {
-	if len(b) < spreadHeader || Encoding(b[1]) != Spread {
+	if len(b) < metadataHeader+8 || Encoding(b[1]) != Spread {
 		return 0, 0, false
 	}
-	elements := Type(b[0]).Elements()
+	t, rest := Type(b[0]), b[metadataHeader:]
+	if t >= indexedBefore {
+		if t, rest = t-indexedBefore, rest[8:]; len(rest) < 8 {
+			return 0, 0, false
+		}
+	}
+	elements := t.Elements()
 	if len(elements) == 0 {
 		return 0, 0, false
 	}
-	return elements[0].Kind, binary.BigEndian.Uint64(b[MetadataHeader:]), true
+	return elements[0].Kind, binary.BigEndian.Uint64(rest), true
 }
 
 // PeekElement reads from what may be a spread list's metadata, or anything else, which record has
