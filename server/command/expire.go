@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"kedis/internal/keyevent"
+	"kedis/internal/number"
 	"kedis/server/execute"
 	"kedis/storage"
 )
@@ -112,7 +113,9 @@ func expire(c *Invocation, unit int64, absolute bool) error {
 		err = c.DB.Remove(key, k)
 	default:
 		at = max(at, 1) // 0 would be none
-		c.Effect(wordPExpireAt, key, formatInteger(at))
+		var digits [20]byte
+		c.BeginEffect(3, wordPExpireAt, key)
+		c.EffectNumber(number.AppendInt(digits[:0], at))
 		c.DB.Notify(keyevent.Expire, key)
 		err = c.DB.SetExpiry(key, &k, at)
 	}

@@ -583,7 +583,8 @@ func cmdGetEx(c *Invocation) error {
 		return c.DB.Remove(key, k)
 	case o.unit != nil:
 		var digits [20]byte
-		c.Effect(wordPExpireAt, key, number.AppendInt(digits[:0], expireMs))
+		c.BeginEffect(3, wordPExpireAt, key)
+		c.EffectNumber(number.AppendInt(digits[:0], expireMs))
 		c.DB.Notify(keyevent.Expire, key)
 		return c.DB.SetExpiry(key, &k, expireMs)
 	case o.persist && k.ExpireMs != 0:
