@@ -299,8 +299,8 @@ func (d DB) KeysBetween(from, before []byte, f func(key []byte, m *layout.Metada
 	it := d.txn.Iterate(d.space, lower, upper, IteratorOptions{})
 	var m layout.Metadata // of one key after another
 	for it.Next() {
-		var err error
-		if m, err = layout.DecodeMetadata(it.Value()); it.Fail(err) {
+		m = layout.Metadata{}
+		if it.Fail(m.Decode(it.Value())) {
 			break
 		}
 		if !d.expired(&m) && !f(it.Key()[1:], &m) {

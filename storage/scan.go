@@ -31,7 +31,8 @@ type ScanStep struct {
 func (d DB) ScanKeys(step ScanStep, visit func(key []byte, m *layout.Metadata)) (last []byte, err error) {
 	var m layout.Metadata // of one key after another
 	return d.scan([]byte{layout.KindMetadata}, step, false, func(key, value []byte) (err error) {
-		if m, err = layout.DecodeMetadata(value); err == nil && !d.expired(&m) {
+		m = layout.Metadata{}
+		if err = m.Decode(value); err == nil && !d.expired(&m) {
 			visit(key, &m)
 		}
 		return err
