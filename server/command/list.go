@@ -575,7 +575,8 @@ func cmdLPos(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	found, err := p.find(&l, c.Args[2])
+	var first [1]int64 // often all that is sought
+	found, err := p.find(first[:0], &l, c.Args[2])
 	if err != nil {
 		return err
 	}
@@ -593,8 +594,10 @@ func cmdLPos(c *Invocation) error {
 	return nil
 }
 
-func (p *positions) find(l *storage.List, value []byte) (found []int64, err error) {
+// find appends the indexes at which a value stands.
+func (p *positions) find(dst []int64, l *storage.List, value []byte) (found []int64, err error) {
 	skip, looked, reverse := p.rank, int64(0), p.rank < 0
+	found = dst
 	if reverse {
 		skip = -skip
 	}
