@@ -31,9 +31,9 @@ const (
 
 // tiers are what the memory in front of RocksDB may be: as it is by default; so small that
 // everything leaves it at once; nothing; and generations that go to RocksDB as tables. INFO tells
-// whether they were that.
+// whether the small ones were that.
 var tiers = []tier{
-	{"default", 1, nil, []string{"tier_hits"}, nil, 0},
+	{"default", 1, nil, nil, nil, 0},
 	{"tiny", 5, []string{"--generation-bytes", "1kb", "--memory-tier", "1mb", "--clean-cache-share", "1%", "--rocksdb-write-buffer-size", "1mb",
 		"--rocksdb-block-cache", "1mb"}, []string{"tier_flushed_generations", "tier_rocksdb_reads"}, nil, 0},
 	{"off", 5, []string{"--generation-bytes", "1kb", "--memory-tier", "0"}, []string{"tier_flushed_generations", "tier_rocksdb_reads"}, []string{"tier_hits"}, 0},
