@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 )
 
 // marker stands above the lines that Rewrite appends; it is Redis's.
@@ -64,14 +64,14 @@ func (c *Config) OnRewrite(option string, hook func(written string) error) {
 }
 
 func (c *Config) rewrite() error {
-	path, mode, old, err := readOld(c.file)
+	path, allowed, old, err := readOld(c.file)
 	if err != nil {
 		return err
 	}
 	if err := c.leaveSecretFiles(); err != nil {
 		return err
 	}
-	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
+	temporary, err := createTemporary(path, allowed)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (c *Config) rewrite() error {
 	if err := c.writeChecked(temporary, rewriteLines(old, c.options())); err != nil {
 		return err
 	}
-	if err := errors.Join(temporary.Chmod(mode), temporary.Sync(), temporary.Close()); err != nil {
+	if err := errors.Join(temporary.Sync(), temporary.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(temporary.Name(), path); err != nil {
@@ -89,24 +89,30 @@ func (c *Config) rewrite() error {
 	return syncDirectory(filepath.Dir(path))
 }
 
-// umask is the process's. To read it takes setting it for a moment, so that is done before any file
-// is made.
-var umask = readUmask()
-
-func readUmask() fs.FileMode {
-	mask := syscall.Umask(0o077)
-	syscall.Umask(mask)
-	return fs.FileMode(mask)
+// createTemporary makes a file beside the one that it is to replace. Its mode is the one that Redis
+// gives it, 0644 less the umask, without what the old one didn't allow: it may hold passwords.
+func createTemporary(path string, allowed fs.FileMode) (*os.File, error) {
+	name := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%x.tmp", filepath.Base(path), rand.Uint64()))
+	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil {
+		err = file.Chmod(info.Mode() & allowed)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close(), os.Remove(name))
+	}
+	return file, nil
 }
 
-// readOld reads the file as it is now; it may be gone. A symbolic link is followed, so that what it
-// points at is replaced and not the link. The mode is what Redis gives the new file, and allows
-// nobody what the old one didn't: it may hold passwords.
+// readOld reads the file as it is now, and its mode; it may be gone. A symbolic link is followed,
+// so that what it points at is replaced and not the link.
 func readOld(file string) (path string, mode fs.FileMode, lines []string, err error) {
-	mode = 0o644 &^ umask
 	path, err = filepath.EvalSymlinks(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return file, mode, nil, nil
+		return file, fs.ModePerm, nil, nil
 	}
 	if err != nil {
 		return "", 0, nil, err
@@ -119,7 +125,7 @@ func readOld(file string) (path string, mode fs.FileMode, lines []string, err er
 	for line := range strings.Lines(string(content)) {
 		lines = append(lines, strings.TrimRight(line, "\r\n"))
 	}
-	return path, mode & info.Mode(), lines, err
+	return path, info.Mode().Perm(), lines, err
 }
 
 // writeChecked writes the lines, reads them back, and appends what would come out differently: an

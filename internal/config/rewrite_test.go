@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -104,8 +105,7 @@ func TestRewriteMakesTheFileAnew(t *testing.T) {
 }
 
 func TestRewriteKeepsModeAndLink(t *testing.T) {
-	defer func(before fs.FileMode) { umask = before }(umask)
-	umask = 0o022
+	defer syscall.Umask(syscall.Umask(0o022))
 	_, path := loaded(t, "hz 20\n")
 	link := filepath.Join(filepath.Dir(path), "link.conf")
 	if err := os.Symlink("kedis.conf", link); err != nil {
@@ -133,13 +133,16 @@ func TestRewriteKeepsModeAndLink(t *testing.T) {
 
 // TestRewriteLeavesModesAsRedis: 0644 less the umask, and never what the old file allowed nobody.
 func TestRewriteLeavesModesAsRedis(t *testing.T) {
-	defer func(before fs.FileMode) { umask = before }(umask)
+	defer syscall.Umask(syscall.Umask(0))
 	const gone = 0
-	for _, test := range []struct{ umask, before, after fs.FileMode }{
+	for _, test := range []struct {
+		umask         int
+		before, after fs.FileMode
+	}{
 		{0o022, 0o600, 0o600}, {0o022, 0o640, 0o640}, {0o022, 0o644, 0o644}, {0o022, 0o666, 0o644}, {0o022, gone, 0o644},
 		{0o077, 0o644, 0o600}, {0o077, gone, 0o600}, {0o027, 0o604, 0o600}, {0o027, 0o666, 0o640}, {0o027, gone, 0o640},
 	} {
-		umask = test.umask
+		syscall.Umask(test.umask)
 		c, path := loaded(t, "hz 20\n")
 		change := os.Remove
 		if test.before != gone {
