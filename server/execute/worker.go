@@ -4,6 +4,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kedis/lock"
@@ -87,19 +88,33 @@ func (e *Engine) LeaveWorkers(s *Session) {
 
 // take waits for a token.
 func (w *workers) take() token {
-	t, _ := w.takeUnless(nil)
+	t, _ := w.takeUnless(nil) // which nothing ends
 	return t
 }
 
-// takeUnless waits for a token until the server stops: then it returns false.
+// takeUnless waits for a token until the server stops: then it returns false, and the token that it
+// is given when its turn comes is the next one's.
 func (w *workers) takeUnless(stopped <-chan struct{}) (t token, taken bool) {
 	given := make(chan token, 1)
-	w.whenFree(waiter{begin: func(t token) { given <- t }})
+	var gone atomic.Bool
+	passOn := func() {
+		select {
+		case t := <-given:
+			w.give(t)
+		default:
+		}
+	}
+	w.whenFree(waiter{begin: func(t token) {
+		if given <- t; gone.Load() {
+			passOn()
+		}
+	}})
 	select {
 	case t = <-given:
 		return t, true
 	case <-stopped:
-		go func() { w.give(<-given) }() // its turn comes, and is the next one's
+		gone.Store(true)
+		passOn() // one of the two finds it
 		return token{}, false
 	}
 }
