@@ -178,7 +178,7 @@ func TestTurnBehindScripts(t *testing.T) {
 	r.engine.Locks.Wait(stripe, later, func(uint32) { close(granted) })
 	r.engine.Locks.ReleaseExclusive(stripe, worker)
 	script.wantNext(":1")
-	waiter.wantNext(`"1"`) // whoever comes later keeps the lock until then
+	waiter.wantNext(`"1"`) // though "later" gives the lock back only below
 	<-granted
 	r.engine.Locks.ReleaseExclusive(stripe, later)
 }

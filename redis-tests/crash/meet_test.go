@@ -84,8 +84,8 @@ func (l *load) noteMet() {
 	}
 }
 
-// makesTables reports whether table files are being written, or were when the server was killed:
-// they aren't complete, or stand where what is to be ingested does.
+// makesTables reports whether table files are being written, or were when the server was killed. Of
+// a flush or a compaction they have no end yet; those that are to be ingested stand in db/tables.
 func makesTables(directory string) bool {
 	ingested, _ := filepath.Glob(filepath.Join(directory, "db", "tables", "*"))
 	written, _ := filepath.Glob(filepath.Join(directory, "db", "*.sst"))

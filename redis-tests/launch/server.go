@@ -360,8 +360,8 @@ func MustNewerOracle(t testing.TB, name string) Program {
 // SkippedVariable names a file that gets a line for each test that Skip has skipped.
 const SkippedVariable = "KEDIS_SKIPPED"
 
-// Skip skips a test for what this machine lacks. A run of many packages doesn't tell of skipped
-// tests, so make prints the file when all have run.
+// Skip skips a test that this machine lacks something for. go test says nothing of skipped tests
+// when it runs many packages, so make prints the file in the end.
 func Skip(t testing.TB, format string, arguments ...any) {
 	t.Helper()
 	reason := fmt.Sprintf(format, arguments...)

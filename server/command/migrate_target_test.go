@@ -31,7 +31,7 @@ func awaitReached(t *testing.T, reached func() bool, what string) {
 	}
 }
 
-// isWaitedFor tells that somebody waits for a stripe.
+// isWaitedFor reports whether somebody waits for a stripe.
 func isWaitedFor(e *Engine, stripe uint32) bool {
 	const holder = 16 // the upper bits of a stripe's word
 	return e.Locks.Peek(stripe)&(1<<holder-1) != 0

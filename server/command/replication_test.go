@@ -7,7 +7,7 @@ import (
 	"kedis/server/execute"
 )
 
-// feeder is a primary's part in replication, which feeds whoever asks for it.
+// feeder lets every replica have the stream.
 type feeder struct{ execute.Replication }
 
 func (feeder) Sendable() error { return nil }

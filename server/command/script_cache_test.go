@@ -58,8 +58,8 @@ func TestLongTextsAreCompiledByWorkers(t *testing.T) {
 	}
 }
 
-// TestScriptsInExecLeaveReactors: EXEC compiles long texts on a worker, and goes on there with many
-// scripts of which each is short.
+// TestScriptsInExecLeaveReactors: EXEC compiles long texts on a worker, and goes on there when many
+// short scripts have taken long.
 func TestScriptsInExecLeaveReactors(t *testing.T) {
 	e, _ := newTestEngine(t)
 	c := newTestClient(t, e)

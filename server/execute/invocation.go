@@ -285,7 +285,7 @@ type outbox struct {
 	pushed []byte        // to the client, for behind the reply to the outermost request
 
 	messages  []Message // what was published, when the commit has succeeded
-	published int       // bytes of what is to be
+	published int       // bytes of the messages that are to be published
 
 	libraries any // of functions, as the transaction leaves them; nil: as they are
 }

@@ -104,8 +104,7 @@ const (
 	inScript      = "lua"
 )
 
-// denied tells whether the session's user may not make a request inside of this one, and notes
-// that.
+// denied is why the session's user may not make a request inside of this one, if so, and notes it.
 func (c *Invocation) denied(r *Request, context string) access.Reason {
 	s := c.Session
 	r.locate(c.Engine.Store, s.Database)

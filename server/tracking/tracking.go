@@ -18,9 +18,9 @@ import (
 //
 // Whoever reads a key is noted before, and whoever changes it takes those that are noted after the
 // change is visible, both while the key's lock is held: so each that has read something older is
-// found. Keys of one name in several databases have a lock each. What one of them has read is
-// taken, too, by whoever changes another one, perhaps before it is read: so who is told has to be
-// told behind what he reads.
+// found. Keys of one name in several databases share an entry here, and have a lock each: a change
+// of one of them may take a client that is only about to read another one. So a client is told
+// behind the reply to what it reads.
 type Table[C comparable] struct {
 	gone   func(C) bool
 	seed   maphash.Seed
@@ -126,8 +126,8 @@ func (t *Table[C]) Knows(key []byte) bool {
 	return known
 }
 
-// Take returns who has read a key, and forgets that they have, but for those who stay. Nobody who
-// stays is missed by a Take for another database.
+// Take returns all who have read a key, and forgets those for whom stays is false. It does both as
+// one step, so that a Take for the same name in another database finds those who stay.
 func (t *Table[C]) Take(key []byte, stays func(C) bool) []C {
 	if t.keys.Load() == 0 {
 		return nil
