@@ -256,9 +256,11 @@ func fillDisk(t *testing.T, fsync string, killed bool) {
 }
 
 // TestLogFillsTheDisk overwrites a few keys until the log would be much larger than the disk. Its
-// retention would keep all of it; what recovery needs is little. Nothing is refused.
+// retention would keep all of it; what recovery needs is little. Nothing is refused. Beside
+// the filler there would hardly be the room to persist that a segment of this size asks for.
 func TestLogFillsTheDisk(t *testing.T) {
-	directory, _, _ := smallDisk(t)
+	directory, _, free := smallDisk(t)
+	free()
 	if err := os.Mkdir(directory, 0o700); err != nil {
 		t.Fatal(err)
 	}

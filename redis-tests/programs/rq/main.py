@@ -3,6 +3,7 @@
 import collections
 import datetime
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -84,8 +85,7 @@ def through_a_crash(queue, workers):
         pass
     wait_for(long + squares)
     for worker in workers:
-        worker.terminate()
-    assert [worker.wait(PATIENCE) for worker in workers] == [0, 0]
+        kill(worker)
     workers[:] = [start_worker(queue.name, LATER)]
     wait_for([later, queue.enqueue(jobs.after, 3)])
     once('through_the_crash', [path] * 2)
@@ -97,7 +97,15 @@ def through_a_crash(queue, workers):
 
 def start_worker(*queues):
     return subprocess.Popen(['setpriv', '--pdeathsig', 'KILL', sys.executable, '-m', 'rq.cli', 'worker', '--url', f'redis://{address}',
-                             '--with-scheduler', '--logging_level', 'WARNING', *queues], cwd=os.path.dirname(os.path.abspath(__file__)))
+                             '--with-scheduler', '--logging_level', 'WARNING', *queues], cwd=os.path.dirname(os.path.abspath(__file__)),
+                            start_new_session=True)
+
+
+def kill(worker):
+    """The worker and its scheduler end at once. A worker that is asked to end waits for ever for a scheduler that it has only just
+    started again: that has the worker's handler of signals still, and goes on."""
+    os.killpg(worker.pid, signal.SIGKILL)
+    worker.wait()
 
 
 def main():
