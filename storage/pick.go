@@ -72,7 +72,8 @@ type picker struct {
 	count   uint64
 	surplus int // 0 is none
 	random  func(n int) int
-	places  *engine.Index // nil, or what finds the element with a number as soon as all are counted
+	places  engine.Index // finds the element with a number as soon as all are counted
+	placed  bool         // there is such an index
 
 	curiosity int // branches
 
@@ -84,14 +85,13 @@ type picker struct {
 }
 
 func newPicker(t tree, count uint64) *picker {
-	return &picker{tree: t, count: count, random: rand.IntN, known: map[string][]byte{}, branches: map[string]span{}}
+	return &picker{tree: t, count: count, random: rand.IntN}
 }
 
 // picker picks elements, by their places as soon as all are counted.
 func (r *spreadElements) picker(count uint64) *picker {
 	p := newPicker(r, count)
-	places := r.index(count, false)
-	p.places = &places
+	p.places, p.placed = r.index(count, false), true
 	return p
 }
 
@@ -126,7 +126,7 @@ func (s *span) size() int {
 
 // pick returns an element; the collection has some. It is valid until the transaction is reset.
 func (p *picker) pick() (element []byte, err error) {
-	if p.places != nil {
+	if p.placed {
 		element, found, err := p.places.Entry(p.random(int(max(p.count, 1))))
 		if found || err != nil {
 			return element, err
@@ -150,7 +150,7 @@ func (p *picker) pick() (element []byte, err error) {
 
 // cost is about how many elements could be walked in the time that it takes to pick one.
 func (p *picker) cost() uint64 {
-	if p.places != nil && p.places.Counted() {
+	if p.placed && p.places.Counted() {
 		return placeCost
 	}
 	return engine.PickCost
@@ -204,7 +204,7 @@ func (p *picker) learn() (err error) {
 		return p.miscounted(p.count)
 	}
 	p.note(all)
-	p.all = all
+	p.all, p.known, p.branches = all, map[string][]byte{}, map[string]span{}
 	return nil
 }
 
@@ -373,6 +373,9 @@ type picks interface {
 	pick() (pair, error)
 	// cost is about how many elements could be walked in the time that it takes to pick one.
 	cost() uint64
+	// at visits the elements with some numbers; counted is false, and none is visited, as long as
+	// not all are counted.
+	at(numbers []int, visit func(pair)) (counted bool, err error)
 }
 
 // pair is an element and its value.
@@ -402,6 +405,24 @@ func (p pairPicker) pick() (picked pair, err error) {
 		err = p.miscounted(p.count)
 	}
 	return picked, err
+}
+
+func (p pairPicker) at(numbers []int, visit func(pair)) (counted bool, err error) {
+	if !p.placed || !p.places.Counted() {
+		return false, nil
+	}
+	return true, p.places.Entries(numbers, func(element, _ []byte) error {
+		picked := pair{element: element}
+		if p.get != nil {
+			var found bool
+			var err error
+			if picked.value, found, err = p.get(element); err != nil || !found {
+				return cmp.Or(err, p.miscounted(p.count))
+			}
+		}
+		visit(picked)
+		return nil
+	})
 }
 
 // distinct visits count different elements, or all if there are no more. Unless they are few of
@@ -440,10 +461,15 @@ func (s *sampler) choose(count uint64, visit visitPair) error {
 	})
 }
 
-// pickDistinct picks elements until enough of them are different. It gives up, with fewer, when it
-// finds the same ones all the time.
+// pickDistinct picks elements by their numbers, or, as long as these aren't known, until enough of
+// them are different. It gives up, with fewer, when it finds the same ones all the time.
 func (s *sampler) pickDistinct(count int) ([]pair, error) {
-	picked, seen, seed := make([]pair, 0, count), make(map[uint64]struct{}, count), maphash.MakeSeed()
+	picked := make([]pair, 0, count)
+	counted, err := s.picks.at(distinctNumbers(count, int(s.count)), func(p pair) { picked = append(picked, p) })
+	if counted || err != nil {
+		return picked, err
+	}
+	seen, seed := make(map[uint64]struct{}, count), maphash.MakeSeed()
 	for tries := 2*count + pickElements; len(picked) < count && tries > 0; tries-- {
 		p, err := s.picks.pick()
 		if err != nil {
@@ -456,6 +482,32 @@ func (s *sampler) pickDistinct(count int) ([]pair, error) {
 		}
 	}
 	return picked, nil
+}
+
+// fewNumbers is up to how many numbers it is faster to look through than to keep a map of.
+const fewNumbers = 32
+
+// distinctNumbers returns count of the numbers below n; any choice is as likely as any other. It is
+// Floyd's algorithm (Bentley and Floyd, "A sample of brilliance", Communications of the ACM 30,
+// 1987).
+func distinctNumbers(count, n int) []int {
+	numbers := make([]int, 0, count)
+	var seen map[int]struct{}
+	if count > fewNumbers {
+		seen = make(map[int]struct{}, count)
+	}
+	for last := n - count; last < n; last++ {
+		number := rand.IntN(last + 1)
+		_, again := seen[number]
+		if again || seen == nil && slices.Contains(numbers, number) {
+			number = last
+		}
+		if seen != nil {
+			seen[number] = struct{}{}
+		}
+		numbers = append(numbers, number)
+	}
+	return numbers
 }
 
 // repeated visits an element count times, each time any of them. visit returns false to stop.
@@ -494,14 +546,17 @@ func (s *sampler) pickRepeated(n int) ([]pair, error) {
 		}
 		return picked, err
 	}
-	picked := make([]pair, n)
-	for i := range picked {
-		var err error
-		if picked[i], err = s.picks.pick(); err != nil {
-			return nil, err
-		}
+	numbers, picked := make([]int, n), make([]pair, 0, n)
+	for i := range numbers {
+		numbers[i] = rand.IntN(int(s.count))
 	}
-	return picked, nil
+	counted, err := s.picks.at(numbers, func(p pair) { picked = append(picked, p) })
+	for err == nil && !counted && len(picked) < n {
+		var p pair
+		p, err = s.picks.pick()
+		picked = append(picked, p)
+	}
+	return picked, err
 }
 
 // ticket is a drawn index, and when it was drawn.

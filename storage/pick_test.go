@@ -134,6 +134,34 @@ func TestSmallPicksAreEven(t *testing.T) {
 	}
 }
 
+// TestDistinctNumbers chooses 3 of 6 numbers, in which every choice is as likely as any other, and
+// many, which are different.
+func TestDistinctNumbers(t *testing.T) {
+	const choices = 20
+	times := map[[3]int]int{}
+	for range 1000 * choices {
+		numbers := distinctNumbers(3, 6)
+		slices.Sort(numbers)
+		times[[3]int(numbers)]++
+	}
+	for numbers, n := range times {
+		// 1000 are expected, with a standard deviation of about 31.
+		if numbers[0] == numbers[1] || numbers[1] == numbers[2] || n < 800 || n > 1200 {
+			t.Errorf("%v were chosen %d times of %d", numbers, n, 1000*choices)
+		}
+	}
+	if len(times) != choices {
+		t.Errorf("%d choices, want %d", len(times), choices)
+	}
+	for _, count := range []int{0, fewNumbers, fewNumbers + 1, 900, 1000} {
+		numbers := distinctNumbers(count, 1000)
+		slices.Sort(numbers)
+		if different := slices.Compact(numbers); len(different) != count || count > 0 && (different[0] < 0 || different[count-1] > 999) {
+			t.Errorf("%d numbers below 1000 are %v", count, different)
+		}
+	}
+}
+
 func TestSamplesOfSpreadSets(t *testing.T) {
 	const members = 12_000
 	s, all := spreadSetOf(t, members, func(i int) string { return fmt.Sprintf("m%d", i) })

@@ -15,9 +15,10 @@ import (
 // counts that are displaced, and asks which member has which place in between.
 type placesTest struct {
 	*orderedTest
-	key   []byte
-	limit atomic.Int64
-	found int // places that were known
+	key     []byte
+	limit   atomic.Int64
+	found   int // places that were known
+	several int // members that were asked for together
 }
 
 func TestPlacesAgainstModel(t *testing.T) { inAllTiers(t, placesAgainstModel) }
@@ -41,6 +42,9 @@ func placesAgainstModel(t *testing.T, o Options) {
 	}
 	if x.found < 500 {
 		t.Errorf("places were known only %d times", x.found)
+	}
+	if x.several < 1000 {
+		t.Errorf("only %d members were asked for together", x.several)
 	}
 }
 
@@ -89,6 +93,7 @@ func (x *placesTest) check(db DB, model map[string]bool) {
 		return
 	}
 	members := slices.Sorted(maps.Keys(model))
+	x.checkSeveral(&s, members)
 	for range 4 {
 		place := x.random.IntN(len(members))
 		member, found, err := picking(&s).places.Entry(place)
@@ -100,6 +105,31 @@ func (x *placesTest) check(db DB, model map[string]bool) {
 			}
 		}
 	}
+}
+
+// checkSeveral asks for the members that have several places at once.
+func (x *placesTest) checkSeveral(s *Set, members []string) {
+	x.t.Helper()
+	places := &picking(s).places
+	if !places.Counted() {
+		return
+	}
+	wanted := make([]int, x.random.IntN(40))
+	for i := range wanted {
+		wanted[i] = x.random.IntN(len(members))
+	}
+	seen := 0
+	must(x.t, places.Entries(wanted, func(member, _ []byte) error {
+		if want := members[wanted[seen]]; string(member) != want {
+			x.t.Fatalf("member %d of %d is %q, want %q", wanted[seen], len(members), member, want)
+		}
+		seen++
+		return nil
+	}))
+	if seen != len(wanted) {
+		x.t.Fatalf("%d of %d members came", seen, len(wanted))
+	}
+	x.several += seen
 }
 
 // Picks of a large set count it by the way, and are even as soon as that is done.

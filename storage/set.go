@@ -413,8 +413,12 @@ const rebuildShare = 5
 // Pop takes out count different members, or all if there are no more, and returns them.
 func (s *Set) Pop(count int) ([][]byte, error) {
 	popped := make([][]byte, 0, min(count, s.Len()))
+	packed := s.packed()
 	take := func(member []byte) bool {
-		popped = append(popped, bytes.Clone(member))
+		if packed { // those of a spread set stay valid
+			member = bytes.Clone(member)
+		}
+		popped = append(popped, member)
 		return true
 	}
 	remaining := s.Len() - count

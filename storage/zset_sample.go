@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+
+	"kedis/storage/layout"
 )
 
 // RandomDistinct visits count different members, or all if there are no more, in no particular
@@ -72,6 +74,20 @@ func (z rankPicks) pick() (p pair, err error) {
 		err = z.miscounted()
 	}
 	return p, err
+}
+
+func (z rankPicks) at(ranks []int, visit func(pair)) (counted bool, err error) {
+	x := z.index()
+	if !x.Counted() {
+		return false, nil
+	}
+	return true, x.Entries(ranks, func(key, value []byte) error {
+		score, member, err := layout.DecodeScored(key, value)
+		if err == nil {
+			visit(pair{member, appendBits(nil, score)})
+		}
+		return err
+	})
 }
 
 func (z rankPicks) cost() uint64 {

@@ -31,6 +31,10 @@ func (x *Index) Counted() bool {
 // uncounted returns the first piece of which the entries aren't counted; left is false if there is
 // none.
 func (x *Index) uncounted(tree *ordered.Tree) (p ordered.Piece, left bool) {
+	if _, vague := tree.Sums(); vague == 0 {
+		last := tree.Find(nil, true)
+		return last, undivided(&last)
+	}
 	last := tree.FindRanked(nil, true)
 	if last.Vague == 1 {
 		tree.Resolve(x.entries)
@@ -52,45 +56,73 @@ func (x *Index) Entry(rank int) (key []byte, found bool, err error) {
 	if tree == nil {
 		return nil, false, nil
 	}
-	if p := tree.At(rank); p.Vague == 0 && p.Block.Resident() && rank-p.Before < p.Block.Len() {
-		if last := tree.Find(nil, true); !undivided(&last) {
-			key, _ = p.Block.At(rank - p.Before)
-			return key, true, cmp.Or(x.txn.Spend(1), x.txn.SpendLong(len(key)))
-		}
-	}
 	if p, left := x.uncounted(tree); left {
 		return nil, false, x.countSome(tree, &p)
 	}
-	if x.txn.store.order.trees.HasRoom() {
-		err = x.ByRank(rank, false, func(k, _ []byte) bool {
-			key, found = k, true
+	key, _, found, err = x.entry(tree, rank)
+	return key, found, err
+}
+
+// Entries visits the entries with some numbers, in the order of these. All are counted.
+func (x *Index) Entries(ranks []int, visit func(key, value []byte) error) error {
+	tree := x.tree()
+	for len(ranks) > 0 {
+		few := ranks[:min(ordered.AheadBatch, len(ranks))]
+		ranks = ranks[len(few):]
+		x.txn.order.touched += tree.Ahead(few)
+		for _, rank := range few {
+			key, value, found, err := x.entry(tree, rank)
+			if err == nil && !found {
+				err = x.miscounted()
+			}
+			if err == nil {
+				err = visit(key, value)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// entry is Entry when all are counted.
+func (x *Index) entry(tree *ordered.Tree, rank int) (key, value []byte, found bool, err error) {
+	p := tree.At(rank)
+	switch {
+	case p.Block.Resident() && rank-p.Before < p.Block.Len():
+		key, value = p.Block.At(rank - p.Before)
+		return key, value, true, cmp.Or(x.txn.Spend(1), x.txn.SpendLong(len(key)))
+	case x.txn.store.order.trees.HasRoom():
+		err = x.ByRank(rank, false, func(k, v []byte) bool {
+			key, value, found = k, v, true
 			return false
 		})
-	} else {
-		key, found, err = x.passTo(rank)
+	default:
+		key, value, found, err = x.passTo(rank)
 	}
-	return key, found, x.txn.Often(err) // a command that runs again picks another number
+	return key, value, found, x.txn.Often(err) // a command that runs again picks another number
 }
 
 // passTo is Entry where there is no room for the piece that the entry is in: the next pick is as
 // likely to need any other, so no more of it is read than the way from its nearer end.
-func (x *Index) passTo(rank int) (key []byte, found bool, err error) {
+func (x *Index) passTo(rank int) (key, value []byte, found bool, err error) {
 	p, skip, err := x.at(rank)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, false, err
 	}
 	reverse := skip > p.Count/2
 	if reverse {
 		skip = p.Count - 1 - skip
 	}
-	err = x.Walk(p.Lower, p.Upper, reverse, func(k, _ []byte) bool {
+	err = x.Walk(p.Lower, p.Upper, reverse, func(k, v []byte) bool {
 		if found = skip == 0; found {
-			key = k
+			key, value = k, v
 		}
 		skip--
 		return !found
 	})
-	return key, found, err
+	return key, value, found, err
 }
 
 // countSome counts some entries from the beginning of a piece on.

@@ -150,7 +150,7 @@ func (x *Index) countPiece(tree *ordered.Tree, p *ordered.Piece, reverse bool, v
 	}
 	if r.Wrong() {
 		x.drop()
-		return fmt.Errorf("%w: collection %d has not the %d elements that it should have", layout.ErrCorrupt, x.id, x.entries)
+		return x.miscounted()
 	}
 	return err
 }
@@ -205,9 +205,14 @@ func (x *Index) locate(tree *ordered.Tree, rank int) (p ordered.Piece, skip int,
 	p, skip = tree.Locate(rank, x.entries)
 	if skip < 0 || p.Count != ordered.Vague && skip >= p.Count {
 		x.recount("a rank is in no piece")
-		err = fmt.Errorf("%w: collection %d has not the %d elements that it should have", layout.ErrCorrupt, x.id, x.entries)
+		err = x.miscounted()
 	}
 	return p, skip, err
+}
+
+// miscounted is what it means that the index has other entries than are counted.
+func (x *Index) miscounted() error {
+	return fmt.Errorf("%w: collection %d has not the %d elements that it should have", layout.ErrCorrupt, x.id, x.entries)
 }
 
 // divide cuts small pieces off a large one up to an entry, from the nearer end.

@@ -86,6 +86,7 @@ type order struct {
 	settled     bool // what the journal has told trees is to stay, or was taken back
 	readings    readings
 	forgotten   []forgotten
+	touched     int // as prefetched.touched
 
 	cold ColdWalk // see ErrCold
 

@@ -66,6 +66,28 @@ func (n *node) sums() (known int, vague int32) {
 	return known, vague
 }
 
+// ranked returns the child that has the entry of a rank, and how many entries of that stand before.
+func (n *node) ranked(rank int) (child, left int) {
+	for child, known := range n.known[:n.len()-1] {
+		if rank < known {
+			return child, rank
+		}
+		rank -= known
+	}
+	return n.len() - 1, rank
+}
+
+// cacheLine is how many bytes the processor reads at once.
+const cacheLine = 64
+
+// touch reads what finds a child.
+func (n *node) touch() (touched int) {
+	for i := 0; i < n.len(); i += cacheLine / 8 {
+		touched += n.known[i] + int(n.heads[i])
+	}
+	return touched
+}
+
 // vagueBefore is how many vague pieces stand before a child.
 func (n *node) vagueBefore(i int) (pieces int) {
 	for _, v := range n.vague[:i] {

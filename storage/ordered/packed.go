@@ -45,6 +45,17 @@ func (b packed) entry(i int) []byte {
 	return b[base+b.begin(i) : to : to]
 }
 
+// touchedBytes are of short entries all of a piece.
+const touchedBytes = 1 << 10
+
+// touch reads a little of everything.
+func (b packed) touch() (touched int) {
+	for i := 0; i < min(len(b), touchedBytes); i += cacheLine {
+		touched += int(b[i])
+	}
+	return touched
+}
+
 // At returns an entry.
 func (b packed) At(i int) (key, value []byte) {
 	e := b.entry(i)

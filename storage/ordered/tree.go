@@ -208,14 +208,8 @@ func (t *Tree) at(rank int) (p Piece) {
 	p.Known, p.Vague = t.Sums()
 	left := rank
 	for n := t.root; ; {
-		i := 0
-		for _, known := range n.known[:n.len()-1] {
-			if left < known {
-				break
-			}
-			left -= known
-			i++
-		}
+		var i int
+		i, left = n.ranked(left)
 		p.between(n, i)
 		if p.Vague > 0 {
 			p.VagueBefore += n.vagueBefore(i)
@@ -227,6 +221,41 @@ func (t *Tree) at(rank int) (p Piece) {
 		}
 		n = n.children[i]
 	}
+}
+
+// AheadBatch is for how many ranks Ahead reads at once.
+const AheadBatch = 16
+
+// Ahead reads what At and Delete will read for each of up to AheadBatch ranks, level by level, so
+// that the processor waits for all of them at once. What it returns keeps the compiler from leaving
+// that out.
+func (t *Tree) Ahead(ranks []int) (touched int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var nodes [AheadBatch]*node
+	var left [AheadBatch]int
+	for i, rank := range ranks {
+		nodes[i], left[i] = t.root, rank
+	}
+	for below := nodes[:len(ranks)]; !below[0].leaf(); {
+		for i, n := range below {
+			var child int
+			child, left[i] = n.ranked(left[i])
+			below[i] = n.children[child]
+		}
+		for _, n := range below {
+			touched += n.touch()
+		}
+	}
+	var blocks [AheadBatch]packed
+	for i, n := range nodes[:len(ranks)] {
+		child, _ := n.ranked(left[i])
+		blocks[i] = n.pieces[child].block.all
+	}
+	for _, b := range blocks[:len(ranks)] {
+		touched += b.touch()
+	}
+	return touched
 }
 
 // Locate returns the known piece with the entry of a rank among so many entries in all, and how
