@@ -77,7 +77,12 @@ type picker struct {
 
 	curiosity int // branches
 
-	all      span // everything, once it was looked at
+	*learned // nil until somebody has to go down the tree
+}
+
+// learned is what a picker has found out.
+type learned struct {
+	all      span // everything
 	occurs   [256]bool
 	known    map[string][]byte // the bytes that come behind a prefix, where all branches were looked for
 	explored int               // branches that were found so
@@ -190,7 +195,7 @@ func (p *picker) read(from []byte, n int) ([][]byte, error) {
 
 // learn looks at the whole collection, once.
 func (p *picker) learn() (err error) {
-	if p.all.near != nil {
+	if p.learned != nil {
 		return nil
 	}
 	var all span
@@ -203,8 +208,8 @@ func (p *picker) learn() (err error) {
 	if len(all.near) < pickElements {
 		return p.miscounted(p.count)
 	}
+	p.learned = &learned{all: all, known: map[string][]byte{}, branches: map[string]span{}}
 	p.note(all)
-	p.all, p.known, p.branches = all, map[string][]byte{}, map[string]span{}
 	return nil
 }
 
@@ -375,7 +380,7 @@ type picks interface {
 	cost() uint64
 	// at visits the elements with some numbers; counted is false, and none is visited, as long as
 	// not all are counted.
-	at(numbers []int, visit func(pair)) (counted bool, err error)
+	at(numbers []int, visit visitPair) (counted bool, err error)
 }
 
 // pair is an element and its value.
@@ -407,21 +412,19 @@ func (p pairPicker) pick() (picked pair, err error) {
 	return picked, err
 }
 
-func (p pairPicker) at(numbers []int, visit func(pair)) (counted bool, err error) {
+func (p pairPicker) at(numbers []int, visit visitPair) (counted bool, err error) {
 	if !p.placed || !p.places.Counted() {
 		return false, nil
 	}
-	return true, p.places.Entries(numbers, func(element, _ []byte) error {
-		picked := pair{element: element}
+	return true, p.places.Entries(numbers, func(element, _ []byte) (goesOn bool, err error) {
+		var value []byte
 		if p.get != nil {
 			var found bool
-			var err error
-			if picked.value, found, err = p.get(element); err != nil || !found {
-				return cmp.Or(err, p.miscounted(p.count))
+			if value, found, err = p.get(element); err != nil || !found {
+				return false, cmp.Or(err, p.miscounted(p.count))
 			}
 		}
-		visit(picked)
-		return nil
+		return visit(element, value), nil
 	})
 }
 
@@ -433,6 +436,9 @@ func (s *sampler) distinct(count uint64, visit visitPair) error {
 	}
 	if s.picks == nil || count >= s.count/s.picks.cost() {
 		return s.choose(count, visit)
+	}
+	if counted, err := s.picks.at(distinctNumbers(int(count), int(s.count)), visit); counted || err != nil {
+		return err
 	}
 	picked, err := s.pickDistinct(int(count))
 	if err != nil {
@@ -461,15 +467,10 @@ func (s *sampler) choose(count uint64, visit visitPair) error {
 	})
 }
 
-// pickDistinct picks elements by their numbers, or, as long as these aren't known, until enough of
-// them are different. It gives up, with fewer, when it finds the same ones all the time.
+// pickDistinct picks elements until enough of them are different. It gives up, with fewer, when it
+// finds the same ones all the time.
 func (s *sampler) pickDistinct(count int) ([]pair, error) {
-	picked := make([]pair, 0, count)
-	counted, err := s.picks.at(distinctNumbers(count, int(s.count)), func(p pair) { picked = append(picked, p) })
-	if counted || err != nil {
-		return picked, err
-	}
-	seen, seed := make(map[uint64]struct{}, count), maphash.MakeSeed()
+	picked, seen, seed := make([]pair, 0, count), make(map[uint64]struct{}, count), maphash.MakeSeed()
 	for tries := 2*count + pickElements; len(picked) < count && tries > 0; tries-- {
 		p, err := s.picks.pick()
 		if err != nil {
@@ -550,7 +551,10 @@ func (s *sampler) pickRepeated(n int) ([]pair, error) {
 	for i := range numbers {
 		numbers[i] = rand.IntN(int(s.count))
 	}
-	counted, err := s.picks.at(numbers, func(p pair) { picked = append(picked, p) })
+	counted, err := s.picks.at(numbers, func(element, value []byte) bool {
+		picked = append(picked, pair{element, value})
+		return true
+	})
 	for err == nil && !counted && len(picked) < n {
 		var p pair
 		p, err = s.picks.pick()

@@ -119,12 +119,12 @@ func (x *placesTest) checkSeveral(s *Set, members []string) {
 		wanted[i] = x.random.IntN(len(members))
 	}
 	seen := 0
-	must(x.t, places.Entries(wanted, func(member, _ []byte) error {
+	must(x.t, places.Entries(wanted, func(member, _ []byte) (goesOn bool, err error) {
 		if want := members[wanted[seen]]; string(member) != want {
 			x.t.Fatalf("member %d of %d is %q, want %q", wanted[seen], len(members), member, want)
 		}
 		seen++
-		return nil
+		return true, nil
 	}))
 	if seen != len(wanted) {
 		x.t.Fatalf("%d of %d members came", seen, len(wanted))

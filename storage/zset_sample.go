@@ -76,17 +76,14 @@ func (z rankPicks) pick() (p pair, err error) {
 	return p, err
 }
 
-func (z rankPicks) at(ranks []int, visit func(pair)) (counted bool, err error) {
+func (z rankPicks) at(ranks []int, visit visitPair) (counted bool, err error) {
 	x := z.index()
 	if !x.Counted() {
 		return false, nil
 	}
-	return true, x.Entries(ranks, func(key, value []byte) error {
+	return true, x.Entries(ranks, func(key, value []byte) (goesOn bool, err error) {
 		score, member, err := layout.DecodeScored(key, value)
-		if err == nil {
-			visit(pair{member, appendBits(nil, score)})
-		}
-		return err
+		return err == nil && visit(member, appendBits(nil, score)), err
 	})
 }
 

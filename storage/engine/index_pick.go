@@ -59,26 +59,30 @@ func (x *Index) Entry(rank int) (key []byte, found bool, err error) {
 	if p, left := x.uncounted(tree); left {
 		return nil, false, x.countSome(tree, &p)
 	}
-	key, _, found, err = x.entry(tree, rank)
+	p := tree.At(rank)
+	key, _, found, err = x.entry(&p, rank)
 	return key, found, err
 }
 
-// Entries visits the entries with some numbers, in the order of these. All are counted.
-func (x *Index) Entries(ranks []int, visit func(key, value []byte) error) error {
+// Entries visits the entries with some numbers, in the order of these, until visit returns false.
+// All are counted.
+func (x *Index) Entries(ranks []int, visit func(key, value []byte) (goesOn bool, err error)) error {
 	tree := x.tree()
 	for len(ranks) > 0 {
-		few := ranks[:min(ordered.AheadBatch, len(ranks))]
+		few := ranks[:min(ordered.Together, len(ranks))]
 		ranks = ranks[len(few):]
-		x.txn.order.touched += tree.Ahead(few)
-		for _, rank := range few {
-			key, value, found, err := x.entry(tree, rank)
+		var pieces [ordered.Together]ordered.Piece
+		x.txn.order.touched += tree.AtEach(few, &pieces)
+		for i, rank := range few {
+			key, value, found, err := x.entry(&pieces[i], rank)
 			if err == nil && !found {
 				err = x.miscounted()
 			}
-			if err == nil {
-				err = visit(key, value)
+			goesOn := err == nil
+			if goesOn {
+				goesOn, err = visit(key, value)
 			}
-			if err != nil {
+			if !goesOn {
 				return err
 			}
 		}
@@ -86,9 +90,9 @@ func (x *Index) Entries(ranks []int, visit func(key, value []byte) error) error 
 	return nil
 }
 
-// entry is Entry when all are counted.
-func (x *Index) entry(tree *ordered.Tree, rank int) (key, value []byte, found bool, err error) {
-	p := tree.At(rank)
+// entry is Entry when all are counted. The piece is that of the entry, as far as it was in small
+// ones.
+func (x *Index) entry(p *ordered.Piece, rank int) (key, value []byte, found bool, err error) {
 	switch {
 	case p.Block.Resident() && rank-p.Before < p.Block.Len():
 		key, value = p.Block.At(rank - p.Before)

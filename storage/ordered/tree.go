@@ -223,37 +223,41 @@ func (t *Tree) at(rank int) (p Piece) {
 	}
 }
 
-// AheadBatch is for how many ranks Ahead reads at once.
-const AheadBatch = 16
+// Together is how many ranks AtEach takes at most.
+const Together = 16
 
-// Ahead reads what At and Delete will read for each of up to AheadBatch ranks, level by level, so
-// that the processor waits for all of them at once. What it returns keeps the compiler from leaving
-// that out.
-func (t *Tree) Ahead(ranks []int) (touched int) {
+// AtEach is At for several ranks; no piece is vague. It goes down level by level, and reads what it
+// and Delete will look at there for all ranks before it looks at any, so that the processor waits
+// for all of it at once. What it returns keeps the compiler from leaving that out.
+func (t *Tree) AtEach(ranks []int, pieces *[Together]Piece) (touched int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var nodes [AheadBatch]*node
-	var left [AheadBatch]int
+	var nodes [Together]*node
+	var left [Together]int
 	for i, rank := range ranks {
 		nodes[i], left[i] = t.root, rank
 	}
-	for below := nodes[:len(ranks)]; !below[0].leaf(); {
+	below := nodes[:len(ranks)]
+	for len(below) > 0 && !below[0].leaf() {
 		for i, n := range below {
 			var child int
 			child, left[i] = n.ranked(left[i])
+			pieces[i].between(n, child)
 			below[i] = n.children[child]
 		}
 		for _, n := range below {
 			touched += n.touch()
 		}
 	}
-	var blocks [AheadBatch]packed
-	for i, n := range nodes[:len(ranks)] {
-		child, _ := n.ranked(left[i])
-		blocks[i] = n.pieces[child].block.all
+	for i, leaf := range below {
+		child, before := leaf.ranked(left[i])
+		p := &pieces[i]
+		p.between(leaf, child)
+		p.Before = ranks[i] - before
+		t.show(p, leaf, child)
 	}
-	for _, b := range blocks[:len(ranks)] {
-		touched += b.touch()
+	for i := range below {
+		touched += pieces[i].Block.all.touch()
 	}
 	return touched
 }
