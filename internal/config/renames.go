@@ -15,6 +15,8 @@ type Rename struct {
 	Place   string // where it stands, as "kedis.conf:12"
 	Command string
 	Name    string // that it gets; empty: it is taken away
+
+	included bool // stands in an included file, which Rewrite leaves alone
 }
 
 // renames are those of a configuration. They are an option's value, so that they are documented and
@@ -38,12 +40,33 @@ func (r *renames) add(place string, words []string) error {
 	if len(words) != 2 {
 		return fmt.Errorf("expected %s, got %d words", r.expects(), len(words))
 	}
-	r.given = append(r.given, Rename{place, words[0], words[1]})
+	r.given = append(r.given, Rename{Place: place, Command: words[0], Name: words[1]})
 	return nil
 }
 
+// include notes that the lines from a number on stand in included files.
+func (r *renames) include(from int) {
+	for i := range r.given[from:] {
+		r.given[from+i].included = true
+	}
+}
+
+// repeats returns a command that has a line both in the file itself and in an included one, which a
+// start would refuse.
+func (r *renames) repeats() (command string, is bool) {
+	for _, own := range r.given {
+		if !own.included && slices.ContainsFunc(r.given, func(other Rename) bool {
+			return other.included && strings.EqualFold(other.Command, own.Command)
+		}) {
+			return own.Command, true
+		}
+	}
+	return "", false
+}
+
 // addFlag takes a flag's value, in which nothing behind the space takes the command away. It stands
-// for the line that a file has for the command: Rewrite writes down what flags have said.
+// for the line that a file has for the command: Rewrite writes down what flags have said, but for
+// lines of included files, beside which it would be an error.
 func (r *renames) addFlag(text string) error {
 	if text == "" {
 		return nil
@@ -56,6 +79,7 @@ func (r *renames) addFlag(text string) error {
 	added := r.given[fromFile]
 	for i, former := range slices.Backward(r.given[:fromFile]) {
 		if former.Place != place && strings.EqualFold(former.Command, added.Command) {
+			added.included = former.included
 			r.given[i], r.given = added, r.given[:fromFile]
 			break
 		}
@@ -71,9 +95,12 @@ func (r *renames) prepare(string) (change, error) {
 
 func (r *renames) String() string { return strings.Join(r.lines(), "\n") }
 
+// lines are those that don't stand in included files.
 func (r *renames) lines() (lines []string) {
 	for _, rename := range r.given {
-		lines = append(lines, bareOrQuoted(rename.Command)+" "+bareOrQuoted(rename.Name))
+		if !rename.included {
+			lines = append(lines, bareOrQuoted(rename.Command)+" "+bareOrQuoted(rename.Name))
+		}
 	}
 	return lines
 }

@@ -82,6 +82,56 @@ func TestRewriteOverridesIncludes(t *testing.T) {
 	}
 }
 
+// TestRewriteLeavesIncludedRenames as Redis does: lines of included files, and edits of them, stay,
+// and come into no other file.
+func TestRewriteLeavesIncludedRenames(t *testing.T) {
+	path := writeFile(t, "rename-command DEBUG \"\"\ninclude first.conf\nrename-command FLUSHALL all\ninclude last*.conf\nhz 20\n")
+	include := func(name, content string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(filepath.Dir(path), name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const first = "rename-command FLUSHDB one\nrename-command GET fetch\ninclude within.conf\n"
+	include("first.conf", first)
+	include("last.conf", "rename-command SWAPDB swap\n")
+	include("within.conf", "")
+	c, err := started(path, [][2]string{{"rename-command", "get take"}, {"rename-command", "del remove"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set(t, c, "hz", "30")
+	const own = "rename-command DEBUG \"\"\ninclude first.conf\nrename-command FLUSHALL all\nrename-command del remove\ninclude last*.conf\nhz 30\n"
+	for range 2 {
+		if got := rewritten(t, c, path); got != own {
+			t.Errorf("%q, want %q", got, own)
+		}
+		include("within.conf", "rename-command SORT order\n") // for the next start
+	}
+	if got := readFile(t, filepath.Join(filepath.Dir(path), "first.conf")); got != first {
+		t.Errorf("the included file is %q", got)
+	}
+	again, err := started(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, r := range again.Renames() {
+		names = append(names, r.Command+">"+r.Name)
+	}
+	const want = "DEBUG> FLUSHDB>one GET>fetch SORT>order FLUSHALL>all del>remove SWAPDB>swap"
+	if got := strings.Join(names, " "); got != want {
+		t.Errorf("behind a start: %s, want %s", got, want)
+	}
+	include("first.conf", "rename-command flushall two\n")
+	if err := c.Rewrite(); err == nil || !strings.Contains(err.Error(), "rename-command of FLUSHALL") {
+		t.Errorf("with a line in both files: %v", err)
+	}
+	if got := readFile(t, path); got != own {
+		t.Errorf("what was refused has written %q", got)
+	}
+}
+
 // TestRewriteKeepsLinesThatMeanNothing: a file may have been edited since it was loaded.
 func TestRewriteKeepsLinesThatMeanNothing(t *testing.T) {
 	c, path := loaded(t, "hz 20\n")
