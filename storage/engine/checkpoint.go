@@ -29,9 +29,19 @@ func (s *Store) Checkpoint(directory string) error {
 func completeCheckpoint(directory string) error {
 	err := noteCheckpoint(directory)
 	if err != nil {
-		return fmt.Errorf("storage: checkpoint: %w", errors.Join(err, os.RemoveAll(directory)))
+		return fmt.Errorf("storage: checkpoint: %w", errors.Join(err, removeCheckpoint(directory)))
 	}
 	return nil
+}
+
+// removeCheckpoint removes a complete checkpoint. It loses its name first, so that one of which
+// only a part can be removed doesn't look whole, and the next Save tries it again.
+func removeCheckpoint(directory string) error {
+	unfinished := directory + checkpointUnfinished
+	if err := os.Rename(directory, unfinished); err != nil {
+		return err
+	}
+	return os.RemoveAll(unfinished)
 }
 
 // A checkpoint's directory is named by when it was begun: checkpoint-20261121T074634.123Z. The
@@ -40,22 +50,24 @@ func completeCheckpoint(directory string) error {
 const (
 	checkpointPrefix = "checkpoint-"
 	checkpointTime   = "20060102T150405.000Z"
+	// checkpointUnfinished is what RocksDB adds to the name until the checkpoint is there.
+	checkpointUnfinished = ".tmp"
 )
 
 // Save makes a checkpoint in a directory of its own below parent, which it makes if need be. It
 // then removes older ones until keep are left; with 0 it removes none. It also removes what
 // interrupted attempts have left, so that no other Save may be under way. What can't be removed is
-// left, and told of in the log. Only their owner can read checkpoints, as with the data. It returns
-// the new one's path.
+// left as an unfinished one, and told of in the log. Only their owner can read checkpoints, as with
+// the data. It returns the new one's path.
 func (s *Store) Save(parent string, keep int, now time.Time) (string, error) {
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return "", fmt.Errorf("storage: checkpoint: %w", err)
 	}
-	unfinished, err := checkpoints(parent, ".tmp")
+	unfinished, err := checkpoints(parent, checkpointUnfinished)
 	if err != nil {
 		return "", err
 	}
-	s.removeCheckpoints(unfinished)
+	s.removeCheckpoints(unfinished, os.RemoveAll)
 	directory, err := newCheckpoint(parent, now)
 	if err != nil {
 		return "", err
@@ -73,14 +85,14 @@ func (s *Store) Save(parent string, keep int, now time.Time) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s.removeCheckpoints(complete[:max(0, len(complete)-keep)])
+	s.removeCheckpoints(complete[:max(0, len(complete)-keep)], removeCheckpoint)
 	return directory, nil
 }
 
 // removeCheckpoints removes those that it can.
-func (s *Store) removeCheckpoints(directories []string) {
+func (s *Store) removeCheckpoints(directories []string, remove func(directory string) error) {
 	for _, directory := range directories {
-		if err := os.RemoveAll(directory); err != nil {
+		if err := remove(directory); err != nil {
 			s.logger.Warn("a checkpoint that isn't needed any more can't be removed", "directory", directory, "error", err)
 		}
 	}
