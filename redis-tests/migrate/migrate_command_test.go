@@ -512,6 +512,7 @@ func TestStopBehindScript(t *testing.T) {
 	}
 	send("EVAL", "while true do end", "1", "k")
 	eventually("the script runs", func() bool { return strings.HasPrefix(call(t, c, "GET", "k"), "-BUSY") })
+	call(t, c, "CONFIG", "SET", "busy-reply-threshold", "0") // who waits from here on isn't sent away
 	workers := max(4, 2*runtime.NumCPU())
 	for range 2 * workers {
 		send("MIGRATE", "127.0.0.1", "1", "k", "0", "1000")
@@ -529,6 +530,48 @@ func TestStopBehindScript(t *testing.T) {
 	if err := server.Shutdown(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestMigrateBehindScript: who waits for a key that a script without end holds is answered BUSY,
+// and its worker is free again; so is who finds that only when the target has the key.
+func TestMigrateBehindScript(t *testing.T) {
+	server := launch.ForTest(t, launch.MustUnderTest(t), "--busy-reply-threshold", "100")
+	c, p := server.MustDial(t), pretend(t)
+	const busy = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+	runs := func() {
+		script := server.MustDial(t)
+		script.Queue("EVAL", "while true do end", "1", "k")
+		if err := script.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the script has run for too long", func() bool { return call(t, c, "GET", "k") == busy })
+	}
+	killed := func() {
+		t.Helper()
+		call(t, c, "SCRIPT", "KILL")
+		until(t, "the script is killed", func() bool { return call(t, c, "GET", "k") == `"1"` })
+	}
+	call(t, c, "SET", "k", "1")
+
+	runs()
+	var replies []func(want string)
+	for range 2 * max(4, 2*runtime.NumCPU()) { // twice as many as there are workers
+		replies = append(replies, p.moving(t, server, "k", "0", "10000"))
+	}
+	for _, reply := range replies {
+		if reply(busy); t.Failed() {
+			t.FailNow()
+		}
+	}
+	if got := call(t, c, "KEYS", "*"); got != `["k"]` {
+		t.Errorf("what needs a worker is answered %s", got)
+	}
+	killed()
+
+	reply := p.moving(t, server, "k", "0", "10000")
+	p.expect(t, "RESTORE k 0", runs, "+OK")
+	reply(busy)
+	killed()
 }
 
 // TestMigratePrefix drains a server by the beginnings of its keys.

@@ -12,7 +12,7 @@ const ErrStopping = Error("ERR the server stops")
 // Step runs f as a transaction of its own, with keys of the selected database locked, for a command
 // on a worker that has many of them to do. What the invocation did before is committed. Exclusive
 // locks are for changing the keys: while a pause lasts they are waited for, and on a replica they
-// are refused.
+// are refused. Who waits for a script's keys for too long is answered BUSY, as all others are.
 func (c *Invocation) Step(keys [][]byte, exclusive bool, f func(db storage.DB) error) error {
 	b := c.batch
 	if err := c.lockStep(keys, exclusive); err != nil {
@@ -48,15 +48,17 @@ func (c *Invocation) Step(keys [][]byte, exclusive bool, f func(db storage.DB) e
 	return err
 }
 
-// askedForStop is how soon who waits for a step's locks finds that the server stops.
+// askedForStop is how soon who waits for a step's locks finds that the server stops, or that a
+// script is in the way for too long.
 const askedForStop = 50 * time.Millisecond
 
-// untilStop is the patience of who waits until the server stops.
-func (e *Engine) untilStop(Wait) (again time.Duration, refusal error) {
+// patienceForStep is patience for who waits until the server stops at the latest.
+func (e *Engine) patienceForStep(w Wait) (again time.Duration, refusal error) {
 	if e.Stopping() {
 		return 0, ErrStopping
 	}
-	return askedForStop, nil
+	_, refusal = e.patience(w)
+	return askedForStop, refusal
 }
 
 func (c *Invocation) lockStep(keys [][]byte, exclusive bool) error {
@@ -68,7 +70,7 @@ func (c *Invocation) lockStep(keys [][]byte, exclusive bool) error {
 			b.plan.Lock(c.Engine.Store.Stripe(c.selected, key), exclusive)
 		}
 		b.plan.sort()
-		if err := b.locks.await(&b.plan, c.Engine.untilStop); err != nil {
+		if err := b.locks.await(&b.plan, c.Engine.patienceForStep); err != nil {
 			b.giveUp()
 			return err
 		}
