@@ -145,7 +145,7 @@ func parseRedirect(c *Invocation, word []byte, id *int64) error {
 	if err != nil {
 		return err
 	}
-	if c.Engine.Clients.Get(n) == nil {
+	if to := c.Engine.Clients.Get(n); to == nil || to.Closing() {
 		return errRedirect
 	}
 	*id = n

@@ -451,7 +451,7 @@ func (e *Engine) tellCache(s *Session, keys []string) {
 	}
 	to := s
 	if mode.Redirect != 0 {
-		if to = e.Clients.Get(mode.Redirect); to == nil {
+		if to = e.Clients.Get(mode.Redirect); to == nil || to.Closing() {
 			e.tellBroken(s, mode.Redirect)
 			return
 		}

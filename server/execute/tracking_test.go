@@ -3,6 +3,7 @@ package execute
 import (
 	"errors"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -50,6 +51,25 @@ func TestTrackingClientsLeaveNoSession(t *testing.T) {
 	stays.do("SET", "hot", "value")
 	if items := e.Caching.Statistics().Items; items != 0 {
 		t.Errorf("%d readers are remembered of a key that has changed", items)
+	}
+}
+
+// TestRedirectToAClientThatQuits: who has been answered +OK is gone, though its connection may be
+// closed later.
+func TestRedirectToAClientThatQuits(t *testing.T) {
+	e, _ := newTestEngine(t)
+	told, tracks, writes := newTestClient(t, e), newTestClient(t, e), newTestClient(t, e)
+	e.Clients.Add(told.session)
+	redirect := []string{"CLIENT", "TRACKING", "ON", "REDIRECT", strconv.FormatInt(told.session.ID, 10)}
+	tracks.do(redirect...)
+	tracks.do("GET", "key")
+	told.do("QUIT")
+	writes.do("SET", "key", "value")
+	if !tracks.session.TrackingBroken() {
+		t.Error("a client that has quit was told")
+	}
+	if got := writes.do(redirect...); !strings.Contains(got, "redirect to does not exist") {
+		t.Errorf("redirecting to it is answered %q", got)
 	}
 }
 
