@@ -80,6 +80,7 @@ func TestSaveBehindAnother(t *testing.T) {
 	go func() { saved <- engine.SaveInTurn() }()
 	close(engine.stopped)
 	engine.Families.Stop()
+	engine.loaders.stop()
 	if err := <-saved; err != ErrStopping {
 		t.Errorf("one that waits while the server stops: %v", err)
 	}

@@ -205,11 +205,11 @@ func (e *Engine) Stop() (stopped bool) {
 	return e.idle(interruptTimeout)
 }
 
-// idle waits until neither a command nor a checkpoint, which commands begin, uses the store any
-// more. It gives up after a while with each of them. Those that have yielded their worker come
-// first: they take one again.
+// idle waits until neither a command nor what commands begin, a load or a checkpoint, uses the
+// store any more. It gives up after a while with each of them. Those that have yielded their worker
+// come before those that have one: they take one again.
 func (e *Engine) idle(within time.Duration) bool {
-	if !e.Families.Ended(within) || !e.workers.stop(within) || !e.scripts.stop(within) {
+	if !e.loaders.stopped(within) || !e.Families.Ended(within) || !e.workers.stop(within) || !e.scripts.stop(within) {
 		return false
 	}
 	over, cancel := context.WithTimeout(context.Background(), within)

@@ -15,6 +15,7 @@ type loaders struct {
 	requests chan load
 	started  sync.Once
 	running  sync.WaitGroup
+	gone     chan struct{} // closed when they have stopped
 	store    *storage.Store
 	gate     *lock.Gate
 	door     int
@@ -52,6 +53,7 @@ const (
 
 func (l *loaders) init(store *storage.Store, gate *lock.Gate, door int) {
 	l.requests, l.store, l.gate, l.door = make(chan load, 1024), store, gate, door
+	l.gone = make(chan struct{})
 	l.took.Store(int64(worthLoading))
 }
 
@@ -69,10 +71,24 @@ func (l *loaders) begin() {
 	}
 }
 
-// stop waits for the loaders that run. Nobody may call try any more.
+// stop has the loaders end. Nobody may call try any more.
 func (l *loaders) stop() {
 	close(l.requests)
-	l.running.Wait()
+	go func() {
+		l.running.Wait()
+		close(l.gone)
+	}()
+}
+
+// stopped waits until stop was called and no loader runs any more: the disk may keep one for ever.
+// It gives up after a while, and may be called again.
+func (l *loaders) stopped(within time.Duration) bool {
+	select {
+	case <-l.gone:
+		return true
+	case <-time.After(within):
+		return false
+	}
 }
 
 func (l *loaders) run(txn *storage.Txn, of *load) {

@@ -3,13 +3,19 @@ package execute
 import (
 	"fmt"
 	"testing"
+	"time"
 )
 
 // TestLoader executes requests for records on the disk: those that RocksDB doesn't have in memory
 // are handed out, and load.
 func TestLoader(t *testing.T) {
 	engine, _ := newTestEngine(t)
-	t.Cleanup(engine.loaders.stop)
+	t.Cleanup(func() {
+		engine.loaders.stop()
+		if !engine.loaders.stopped(time.Minute) {
+			t.Error("a loader still runs")
+		}
+	})
 	s := NewSession(Nowhere{}, true)
 	batch := engine.NewBatch(0)
 	key := func(i int) string { return fmt.Sprintf("key%05d", i) }
@@ -48,6 +54,34 @@ func TestLoader(t *testing.T) {
 	}
 	if loaded == 0 {
 		t.Error("nothing had to be loaded")
+	}
+}
+
+// TestLoadThatNeverEndsHoldsUpNoStop: the disk may keep a loader for ever. stopped may be called
+// again, and succeeds when it has come back.
+func TestLoadThatNeverEndsHoldsUpNoStop(t *testing.T) {
+	engine, _ := newTestEngine(t)
+	begun, comesBack := make(chan struct{}), make(chan struct{})
+	if !engine.loaders.try(load{done: func() { close(begun); <-comesBack }}) {
+		t.Fatal("the loaders are busy")
+	}
+	<-begun
+	stopped := make(chan struct{})
+	go func() {
+		engine.loaders.stop()
+		if engine.loaders.stopped(time.Millisecond) {
+			t.Error("a loader still runs")
+		}
+		close(stopped)
+	}()
+	select {
+	case <-stopped:
+	case <-time.After(time.Minute):
+		t.Error("the stop waits for the loader")
+	}
+	close(comesBack)
+	if !engine.loaders.stopped(time.Minute) {
+		t.Error("no loader runs any more")
 	}
 }
 
