@@ -31,11 +31,12 @@ func (c *Invocation) NeedsEverything() bool {
 func (c *Invocation) Written() int { return c.Txn.Written(&c.before.txn) }
 
 // Refusal is nil, or why a gate refuses a request that is to run inside of this one; what its user
-// may do, PermitCall says. That its client listens is no reason, since the reply isn't sent to it.
-// When this one has written, the gates of writes let it go on, or half of it would be kept. A
-// server that is to have another role waits until it ends.
+// may do, PermitCall says. That its client listens, or watches all commands, is no reason: the
+// reply isn't sent to it, and this one was let in. When this one has written, the gates of writes
+// let it go on, or half of it would be kept. A server that is to have another role waits until it
+// ends.
 func (c *Invocation) Refusal(r *Request) error {
-	but := gatesOfUsers | gateListening
+	but := gatesOfUsers | gateListening | gateMonitor
 	if c.Written() > 0 {
 		but |= gatesOfWrites
 	}
