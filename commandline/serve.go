@@ -265,6 +265,9 @@ func serveData(c *config.Config, data *datadir.Directory, supervisor *supervisor
 		logger.Info("stopping")
 	}
 	supervisor.stopping()
+	if errors.Is(err, server.ErrStuck) { // what still runs may begin what the engine's Stop ends
+		return errors.Join(err, data.Abandon())
+	}
 	stopped := v.engine.Stop()
 	v.node.Stop()
 	if !stopped {
@@ -305,6 +308,9 @@ func (v *service) run(sweeping context.Context) error {
 			v.stopper.stop()
 		}
 	})
+	if errors.Is(err, server.ErrStuck) { // failed may be written yet
+		return err
+	}
 	if errors.Is(v.failed, context.Canceled) { // the end was asked for
 		return err
 	}

@@ -277,6 +277,32 @@ func TestStopEndsWaitsForLocks(t *testing.T) {
 	r.engine.Locks.ReleaseExclusive(stripe, another)
 }
 
+// TestStopGivesUp: a reactor that the disk never answers holds up no stop.
+func TestStopGivesUp(t *testing.T) {
+	r := startServer(t)
+	r.wantErr = ErrStuck
+	r.dial().do("PING")
+	stuck, comesBack := make(chan struct{}), make(chan struct{})
+	defer close(comesBack) // then Stop can succeed
+	r.mu.Lock()
+	for _, reactor := range r.reactors {
+		reactor.post(func() { stuck <- struct{}{}; <-comesBack })
+		break
+	}
+	r.mu.Unlock()
+	<-stuck
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := r.Stop(ctx); err != context.Canceled {
+		t.Errorf("Stop returns %v", err)
+	}
+	select {
+	case <-r.ran:
+	case <-time.After(patience):
+		t.Error("Run waits for the reactor")
+	}
+}
+
 // TestZonesAreNotShared: gnet writes to the memory of an address's zone when the connection is
 // gone.
 func TestZonesAreNotShared(t *testing.T) {

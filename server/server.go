@@ -44,8 +44,10 @@ type Server struct {
 	addresses []string // that the server listens on, as the kernel tells; set before ready is called
 
 	ending   chan struct{} // closed by the first Stop
-	ended    chan struct{} // closed when Run has closed all connections
+	ended    chan struct{} // closed when nothing runs any more
+	givenUp  chan struct{} // closed by a Stop that has waited in vain
 	endOnce  sync.Once
+	giveUp   sync.Once
 	mu       sync.Mutex
 	reactors map[gnet.EventLoop]*reactor
 	loading  loading // tick's
@@ -61,7 +63,7 @@ const outboundPause = 4 << 20
 // New makes a server for an engine that was made for as many reactors as the configuration says.
 func New(engine *execute.Engine, c *config.Config, logger hclog.Logger) *Server {
 	s := &Server{engine: engine, config: c, logger: logger, outboundPause: outboundPause, mostWaiting: mostWaiting,
-		mostDescriptor: mostDescriptor(), ending: make(chan struct{}), ended: make(chan struct{}),
+		mostDescriptor: mostDescriptor(), ending: make(chan struct{}), ended: make(chan struct{}), givenUp: make(chan struct{}),
 		reactors: map[gnet.EventLoop]*reactor{}, balance: newBalance(c.Reactors.Get() > 0), stop: make(chan struct{})}
 	engine.Courier = s.deliver
 	engine.Synchronous.Reconsider = s.reconsider
@@ -85,8 +87,12 @@ func (s *Server) checkMaxClients() error {
 	return nil
 }
 
+// ErrStuck is Run's when Stop has waited in vain. What still runs may use the engine.
+var ErrStuck = errors.New("server: what was to end with the server still runs; the disk may not answer")
+
 // Run serves until Stop is called. ready is called as soon as clients are accepted, on a goroutine
-// of its own; its context ends when no more clients are served. Run returns when ready has.
+// of its own; its context ends when no more clients are served. Run returns when ready has, or with
+// ErrStuck.
 func (s *Server) Run(reactors int, ready func(ctx context.Context)) error {
 	addresses, err := addresses(s.config)
 	if err != nil {
@@ -120,27 +126,37 @@ func (s *Server) serve(accepting *acceptance, loops *gnet.Client, ready func(ctx
 	accepting.start(loops)
 	readying.Go(func() { ready(ctx) })
 	<-s.ending
-	err := accepting.end()
-	s.endMoves()
-	err = errors.Join(err, loops.Stop())
-	close(s.ended)
-	cancel()
-	readying.Wait()
-	close(s.stop)
-	s.ticking.Wait()
-	for _, r := range s.reactors {
-		r.end()
+	var err error
+	go func() {
+		defer close(s.ended)
+		err = accepting.end()
+		s.endMoves()
+		err = errors.Join(err, loops.Stop())
+		cancel()
+		readying.Wait()
+		close(s.stop)
+		s.ticking.Wait()
+		for _, r := range s.reactors {
+			r.end()
+		}
+	}()
+	select {
+	case <-s.ended:
+		return err
+	case <-s.givenUp:
+		return ErrStuck
 	}
-	return err
 }
 
-// Stop ends Run. It returns when no connection is left.
+// Stop ends Run. It returns when nothing that Run has begun goes on, or with the context, and then
+// Run does, too: a reactor may wait for the disk for ever.
 func (s *Server) Stop(ctx context.Context) error {
 	s.endOnce.Do(func() { close(s.ending) })
 	select {
 	case <-s.ended:
 		return nil
 	case <-ctx.Done():
+		s.giveUp.Do(func() { close(s.givenUp) })
 		return ctx.Err()
 	}
 }

@@ -36,6 +36,10 @@ type running struct {
 	data *datadir.Directory
 	log  *breakableLog
 
+	ran     chan struct{} // closed when Run has returned
+	runErr  error         // what it has returned
+	wantErr error         // what it is to return
+
 	clients *tls.Config // of clients; nil: they have no TLS
 }
 
@@ -84,7 +88,7 @@ func startPrepared(t *testing.T, prepare func(*running), options ...string) *run
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &running{t: t, data: data, log: &breakableLog{Directory: data}}
+	r := &running{t: t, data: data, log: &breakableLog{Directory: data}, ran: make(chan struct{})}
 	data.Store.Attach(r.log, data.Store.LogDirectory())
 	engine := command.NewEngine(data.Store, c, r.log, logger, 2)
 	r.Server, r.clients = New(engine, c, logger), clients
@@ -92,18 +96,24 @@ func startPrepared(t *testing.T, prepare func(*running), options ...string) *run
 		t.Fatal(err)
 	}
 	prepare(r)
-	ended, ready := make(chan error, 1), make(chan struct{})
-	go func() { ended <- r.Run(2, func(context.Context) { close(ready) }) }()
+	ready := make(chan struct{})
+	go func() {
+		r.runErr = r.Run(2, func(context.Context) { close(ready) })
+		close(r.ran)
+	}()
 	select {
 	case <-ready:
-	case err := <-ended:
-		t.Fatal(err)
+	case <-r.ran:
+		t.Fatal(r.runErr)
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := errors.Join(r.Stop(ctx), <-ended); err != nil {
+		if err := r.Stop(ctx); err != nil {
 			t.Error(err)
+		}
+		if <-r.ran; r.runErr != r.wantErr {
+			t.Error(r.runErr)
 		}
 		engine.Stop()
 		if err := data.Close(); err != nil {
