@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,9 +63,10 @@ func (c *Command) held() (commands []Command, held bool, err error) {
 
 // holdExpiry changes a command so that it brings no expiry that comes soon. It says whether it did.
 // Streams of old versions of Redis have expiries that are relative to the time of the command; they
-// become absolute.
+// become absolute. A time that a number can't tell is refused, as Redis does.
 func (c *Command) holdExpiry() (bool, error) {
 	args, by := c.Args, ofKeys
+	command := args[0]
 	if args[0][0]|' ' == 'h' { // HPEXPIREAT, HSETEX …
 		by = ofFields
 	}
@@ -75,9 +78,14 @@ func (c *Command) holdExpiry() (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if ms *= unit; relative {
-			ms += time.Now().UnixMilli()
+		base := int64(0)
+		if relative {
+			base = time.Now().UnixMilli()
 		}
+		if ms > (math.MaxInt64-base)/unit || ms < math.MinInt64/unit {
+			return false, fmt.Errorf("invalid expire time in '%s' command", bytes.ToLower(command))
+		}
+		ms = ms*unit + base
 		if by == ofFields {
 			ms = min(ms, latestOfField)
 		}
@@ -167,13 +175,19 @@ func (c *Command) holdRestore(at func(i int, name string, unit int64, relative b
 	if len(c.Args) < 4 || string(c.Args[2]) == "0" {
 		return false, nil
 	}
-	for _, option := range c.Args[4:] {
-		if bytes.EqualFold(option, []byte("ABSTTL")) {
-			return at(2, "", 1, false)
+	absolute := slices.ContainsFunc(c.Args[4:], func(option []byte) bool { return bytes.EqualFold(option, absoluteWord) })
+	if !absolute {
+		ms, err := strconv.ParseInt(string(c.Args[2]), 10, 64)
+		if err != nil {
+			return false, err
 		}
+		// Redis refuses no time here: a sum that is too large is one that has passed.
+		c.Args[2] = strconv.AppendInt(nil, ms+time.Now().UnixMilli(), 10)
 	}
-	held, err := at(2, "", 1, true)
-	c.Args = append(c.Args, []byte("ABSTTL"))
+	held, err := at(2, "", 1, false)
+	if !absolute {
+		c.Args = append(c.Args, absoluteWord)
+	}
 	return held, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"kedis/internal/oracle"
 	"kedis/storage/rdb"
 )
 
@@ -79,6 +81,48 @@ func TestHoldExpiry(t *testing.T) {
 	}
 	if _, err := (&Command{Args: words("PEXPIREAT k soon")}).holdExpiry(); err == nil {
 		t.Error("a time that is no number was taken")
+	}
+}
+
+// TestExpiryThatNoNumberTells: each is refused as Redis refuses it, and left as it was.
+func TestExpiryThatNoNumberTells(t *testing.T) {
+	server := oracle.Start(t)
+	const most = math.MaxInt64
+	for _, command := range []string{
+		"EXPIREAT k MOST", "EXPIREAT k LEAST", "EXPIREAT k SECONDS+1", "EXPIRE k MOST", "EXPIRE k SECONDS", "EXPIRE k LEAST", "PEXPIRE k MOST",
+		"SETEX k MOST v", "PSETEX k MOST v", "SET k v EX MOST", "SET k v EXAT MOST", "SET k v PX MOST", "GETEX k EX MOST", "GETEX k EXAT MOST",
+		"HEXPIREAT k MOST FIELDS 1 f", "HEXPIREAT k SECONDS+1 FIELDS 1 f", "HEXPIRE k MOST FIELDS 1 f", "HPEXPIRE k MOST FIELDS 1 f",
+		"HSETEX k EX MOST FIELDS 1 f v", "HGETEX k EXAT MOST FIELDS 1 f",
+	} {
+		line := strings.NewReplacer("MOST", strconv.Itoa(most), "LEAST", strconv.Itoa(math.MinInt64),
+			"SECONDS+1", strconv.Itoa(most/1000+1), "SECONDS", strconv.Itoa(most/1000)).Replace(command)
+		want := fmt.Sprintf("ERR invalid expire time in '%s' command", strings.ToLower(strings.Fields(command)[0]))
+		if !strings.HasPrefix(command, "H") { // which came later
+			server.Do("SET", "k", "v")
+			var request []any
+			for _, word := range strings.Fields(line) {
+				request = append(request, word)
+			}
+			if reply := server.Do(request...); fmt.Sprint(reply) != want {
+				t.Errorf("%s: Redis answers %v", command, reply)
+			}
+		}
+		if _, err := (&Command{Args: words(line)}).holdExpiry(); err == nil || "ERR "+err.Error() != want {
+			t.Errorf("%s: %v, want %s", command, err, want)
+		}
+	}
+	for command, want := range map[string]string{
+		"PEXPIREAT k 9223372036854775807":         "PEXPIREAT k 9223372036854775807",
+		"EXPIREAT k 9223372036854775":             "PEXPIREAT k 9223372036854775000",
+		"HEXPIREAT k 9223372036854775 FIELDS 1 f": "HPEXPIREAT k 70368744177663 FIELDS 1 f",
+		"PEXPIREAT k -9223372036854775808":        "PEXPIREAT k 6000000000000001",
+		"RESTORE k 9223372036854775807 payload":   "RESTORE k 6000000000000001 payload ABSTTL",
+	} {
+		c := &Command{Args: words(command)}
+		_, err := c.holdExpiry()
+		if got := string(bytes.Join(c.Args, []byte(" "))); got != want || err != nil {
+			t.Errorf("%s: %s, %v", command, got, err)
+		}
 	}
 }
 
