@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"kedis/server/execute"
@@ -73,5 +74,24 @@ func expectDenials(t *testing.T, e *Engine, want int64) {
 	}
 	if counted != want {
 		t.Errorf("%d denials are counted, want %d: %+v", counted, want, e.Denials.Latest(10))
+	}
+}
+
+// TestErrorsOfExecCountOnce: EXEC that is taken back, and runs again on a worker, counts what it
+// refuses once, as it answers it.
+func TestErrorsOfExecCountOnce(t *testing.T) {
+	e, _ := newTestEngine(t)
+	admin, c := newTestClient(t, e), newTestClient(t, e)
+	admin.Do("acl", "setuser", "alice", "on", "nopass", "~*", "&*", "+@all")
+	c.Do("auth", "alice", "x")
+	for _, request := range [][]string{{"multi"}, {"get", "key"}, {"eval", "redis.call('keys', '*') return 1", "0"}} {
+		c.Do(request...)
+	}
+	admin.Do("acl", "setuser", "alice", "-get")
+	if reply := c.Do("exec"); !strings.HasPrefix(reply, "*2\r\n-NOPERM") {
+		t.Errorf("EXEC: %q", reply)
+	}
+	if count := admin.Info("errorstat_NOPERM"); count != "count=1" {
+		t.Errorf("it is counted as %s", count)
 	}
 }

@@ -80,7 +80,7 @@ func runQueue(c *Invocation, queue []*Request) error {
 					return err
 				}
 			}
-			c.Engine.CountError(refusal.Error())
+			c.QueuedRefused(refusal)
 			c.Reply.Error(refusal.Error())
 			continue
 		}

@@ -141,9 +141,15 @@ func (c *Invocation) CallRefused(r *Request, err error) {
 	c.batch.noteCalled(called{command: r.Command, failure: err.Error(), refused: true})
 }
 
+// QueuedRefused counts the refusal of a request that EXEC would run. As in Redis, the command's own
+// figures don't show it.
+func (c *Invocation) QueuedRefused(err error) {
+	c.batch.noteCalled(called{failure: err.Error(), refused: true})
+}
+
 // called is a request that Call has run, or that was refused, as statistics see it.
 type called struct {
-	command *Command // nil: it was refused, since there is none
+	command *Command // nil: it was refused, and no command counts that
 	took    time.Duration
 	failure string
 	refused bool
