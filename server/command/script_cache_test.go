@@ -248,6 +248,26 @@ func TestMessagesOfScriptsDontPileUp(t *testing.T) {
 	}
 }
 
+// TestLongRecordsOfScriptsDontPileUp: what a script writes is bounded by its size, too, but a short
+// value may be written again and again.
+func TestLongRecordsOfScriptsDontPileUp(t *testing.T) {
+	e, _ := newTestEngine(t)
+	c := newTestClient(t, e)
+	c.Set("script-write-limit", "200") // 3.2 MB
+	for _, call := range []string{"'set', 'string' .. i, ARGV[1]", "'rpush', 'list', ARGV[1]", "'hset', 'hash', i, ARGV[1]", "'xadd', 'stream', '*', 'f', ARGV[1]"} {
+		for calls, refused := range map[string]bool{"10": false, "30": true} {
+			reply := c.Do("eval", "redis.call('flushall') for i = 1, "+calls+" do redis.call("+call+") end return 1", "0", strings.Repeat("x", 100<<10))
+			if strings.Contains(reply, "script-write-limit") != refused || !refused && reply != ":1\r\n" {
+				t.Errorf("%s calls of %s: %s", calls, call, reply)
+			}
+		}
+	}
+	c.Do("setbit", "bits", "128000", "1") // 16 KB in one record
+	if reply := c.Do("eval", "for i = 1, 190 do redis.call('setbit', 'bits', i, 1) end return 1", "0"); reply != ":1\r\n" {
+		t.Errorf("a short string: %s", reply)
+	}
+}
+
 // onWrite is called for each line of a log.
 type onWrite func()
 

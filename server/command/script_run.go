@@ -40,6 +40,7 @@ type scriptRun struct {
 	reply    resp.Writer
 	longest  int   // of the replies and the requests' words, in bytes
 	tells    int   // bytes that calls which write no records have left, to tell others
+	before   int   // bytes that waited for the commit when it began
 	err      error // what has ended the run
 	long     *longScript
 	log      func(level int, message string) // nil: it has said nothing
@@ -120,6 +121,7 @@ func (r *scriptRun) run(keys int) error {
 	}
 	defer r.giveBack(state)
 	database := c.Session.Database
+	r.before = c.Gathered()
 	c.ShowScript()
 	var result script.Result
 	if c.OnReactor() {
@@ -269,15 +271,27 @@ func (r *scriptRun) Call(words [][]byte, protocol int) (reply []byte, ok bool) {
 	if r.c.Written() == written {
 		r.tells += r.c.Tells() - tells
 	}
-	if most := r.c.Engine.Config.ScriptWriteLimit.Get(); most > 0 && int64(max(r.c.Written()+r.c.Deferred(), r.tells/toldAsRecord)) > most {
-		r.err = Errorf("ERR the script has written more than %d records (script-write-limit); nothing of it is kept", most)
+	if most := r.c.Engine.Config.ScriptWriteLimit.Get(); most > 0 && r.records() > most {
+		r.err = Errorf("ERR the script has written more than %d records, or too long ones (script-write-limit); nothing of it is kept", most)
 		return nil, false
 	}
 	return r.reply.Bytes(), true
 }
 
-// toldAsRecord is how many bytes that go to the log, or to who listens, count as one record.
-const toldAsRecord = 1 << 10
+const (
+	// toldAsRecord is how many bytes that go to the log, or to who listens, count as one record
+	// when none is written.
+	toldAsRecord = 1 << 10
+	// gatheredAsRecord is how many bytes of all that waits for the commit do. What is changed in
+	// parts is written as a whole each time while it is short: a string has up to 16 KB then, and a
+	// collection about half of that. So only long values count for more than themselves.
+	gatheredAsRecord = 16 << 10
+)
+
+// records is how many records the script has written, or what takes as much memory.
+func (r *scriptRun) records() int64 {
+	return int64(max(r.c.Written()+r.c.Deferred(), r.tells/toldAsRecord, (r.c.Gathered()-r.before)/gatheredAsRecord))
+}
 
 // refusal is why a script may not call a command, in Redis's order and words.
 func (r *scriptRun) refusal(request *Request) error {
