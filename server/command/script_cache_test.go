@@ -158,7 +158,13 @@ func TestReadOnlyScriptsInExecHoldUpNobody(t *testing.T) {
 		defer close(ended)
 		e.Work(c.Session, exec)
 	}()
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(other.Do("info", "commandstats"), "cmdstat_get:"); {
+	running := &keptBy(e).scripts.running
+	onWorker := func() bool {
+		running.mu.Lock()
+		defer running.mu.Unlock()
+		return len(running.scripts) > 0
+	}
+	for deadline := time.Now().Add(30 * time.Second); !onWorker(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the script doesn't run")
 		}
