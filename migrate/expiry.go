@@ -74,18 +74,10 @@ func (c *Command) holdExpiry() (bool, error) {
 		if i >= len(args) {
 			return false, nil
 		}
-		ms, err := strconv.ParseInt(string(args[i]), 10, 64)
+		ms, err := timeOf(command, args[i], unit, relative)
 		if err != nil {
 			return false, err
 		}
-		base := int64(0)
-		if relative {
-			base = time.Now().UnixMilli()
-		}
-		if ms > (math.MaxInt64-base)/unit || ms < math.MinInt64/unit {
-			return false, fmt.Errorf("invalid expire time in '%s' command", bytes.ToLower(command))
-		}
-		ms = ms*unit + base
 		if by == ofFields {
 			ms = min(ms, latestOfField)
 		}
@@ -126,6 +118,21 @@ func (c *Command) holdExpiry() (bool, error) {
 		return c.holdOption(2, at)
 	}
 	return false, nil
+}
+
+// timeOf is a time that a command gives in units of so many ms, in Unix ms.
+func timeOf(command, word []byte, unit int64, relative bool) (ms int64, err error) {
+	if ms, err = strconv.ParseInt(string(word), 10, 64); err != nil {
+		return 0, err
+	}
+	base := int64(0)
+	if relative {
+		base = time.Now().UnixMilli()
+	}
+	if ms > (math.MaxInt64-base)/unit || ms < math.MinInt64/unit {
+		return 0, fmt.Errorf("invalid expire time in '%s' command", bytes.ToLower(command))
+	}
+	return ms*unit + base, nil
 }
 
 // dropCondition takes NX, XX, GT, LT, FNX or FXX off a command of a stream that gives a key, or
