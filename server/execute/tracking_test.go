@@ -54,8 +54,8 @@ func TestTrackingClientsLeaveNoSession(t *testing.T) {
 	}
 }
 
-// TestRedirectToAClientThatQuits: who has been answered +OK is gone, though its connection may be
-// closed later.
+// TestRedirectToAClientThatQuits: a client that has been answered +OK isn't told any more, even if
+// its connection is still open.
 func TestRedirectToAClientThatQuits(t *testing.T) {
 	e, _ := newTestEngine(t)
 	told, tracks, writes := newTestClient(t, e), newTestClient(t, e), newTestClient(t, e)
