@@ -34,8 +34,8 @@ func completeCheckpoint(directory string) error {
 	return nil
 }
 
-// removeCheckpoint removes a complete checkpoint. It loses its name first, so that one of which
-// only a part can be removed doesn't look whole, and the next Save tries it again.
+// removeCheckpoint renames a complete checkpoint to an unfinished one, and removes that: what can't
+// be removed of it isn't taken for a checkpoint, and the next Save tries again.
 func removeCheckpoint(directory string) error {
 	unfinished := directory + checkpointUnfinished
 	if err := os.Rename(directory, unfinished); err != nil {
