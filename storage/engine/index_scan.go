@@ -109,13 +109,14 @@ func (s *scan) show(p *ordered.Piece, visit VisitEntry) error {
 }
 
 // begin begins to read a piece that isn't resident: as a whole, or from where the scan has come to.
+// Where memory is full, what is read for the first time displaces nothing that is read again.
 func (s *scan) begin(r *ordered.Reading, p *ordered.Piece) (from []byte) {
 	if from = s.at(); !s.direct {
 		from = s.tree.Start(p, from, s.reverse)
 	}
 	learns := ordered.Entries
-	if s.txn.view != nil {
-		learns = ordered.Nothing // the tree is gone with the view
+	if s.txn.view != nil || !s.tree.Again() && s.txn.store.order.trees.Full() {
+		learns = ordered.Nothing // the tree of a view is gone with it
 	}
 	r.Begin(s.tree, p, from, s.reverse, learns)
 	return from
@@ -155,7 +156,9 @@ func (s *scan) read(p *ordered.Piece, visit VisitEntry) error {
 		}
 		switch early := s.take(key, value, visit); {
 		case s.done:
-			s.complete(it, r, far, ahead)
+			if r.Learns() {
+				s.complete(it, r, far, ahead)
+			}
 			return s.finish(it, r)
 		case early && p.Count == ordered.Vague && s.early > s.txn.store.order.sizes.early:
 			s.direct = true

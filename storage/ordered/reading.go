@@ -39,6 +39,9 @@ func (r *Reading) limitTo(p *Piece) {
 	}
 }
 
+// Learns reports whether the tree is told anything.
+func (r *Reading) Learns() bool { return r.learns != Nothing }
+
 // Wrong reports whether the tree had counted otherwise than the walk.
 func (r *Reading) Wrong() bool { return r.wrong }
 
@@ -52,6 +55,9 @@ func (r *Reading) Add(key, value []byte) bool {
 			return false
 		}
 		r.limitTo(&p)
+	}
+	if r.learns == Nothing {
+		return true
 	}
 	switch {
 	case !r.begun && r.edge == nil && len(key) > 0: // nothing lives at this end of the collection

@@ -46,6 +46,7 @@ type Tree struct {
 	allVague atomic.Int64 // vague pieces
 
 	account *atomic.Int64 // what all trees take
+	read    atomic.Bool   // see Again
 	used    atomic.Bool   // since the hand of Trees has passed
 	gone    atomic.Bool   // it was displaced: its bytes count no more
 	clone   bool          // pieces and their heat are another tree's
@@ -126,6 +127,9 @@ func (t *Tree) Use() bool {
 	}
 	return !t.gone.Load()
 }
+
+// Again notes that the collection is read, and reports whether it was before.
+func (t *Tree) Again() bool { return t.read.Load() || t.read.Swap(true) }
 
 // Values reports whether entries have the values of their records.
 func (t *Tree) Values() bool { return t.values }

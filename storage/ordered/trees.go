@@ -20,7 +20,7 @@
 //
 // A tree is a cache. It may be dropped at any time, and no correctness rests on it. Memory is
 // bounded (Trees): pieces that weren't read of late lose their entries first, and counts stay
-// longer.
+// longer. While it is full, what a collection is read for the first time leaves no entries behind.
 //
 // Who uses a tree holds the lock of its collection's key, and sees in it what its transaction sees:
 // exclusive to Put and Delete, shared to read and to Learn. A rollback (Undo) corrects counts and
@@ -206,6 +206,9 @@ func (s *Trees) Stats() (trees int, bytes int64) {
 // than half of the memory: the rest is for counts, and entries that are to go again at once aren't
 // worth reading.
 func (s *Trees) HasRoom() bool { return s.bytes.Load() < s.limit()/2 }
+
+// Full reports whether what becomes resident takes the place of something else.
+func (s *Trees) Full() bool { return s.bytes.Load() >= s.limit()/16*15 }
 
 // Ahead is how many of so many entries may be read ahead: an eighth of the memory holds them, at
 // some 32 bytes each. What doesn't stay until it is asked for is read again for each question.
