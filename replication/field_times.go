@@ -23,6 +23,9 @@ import (
 // or has taken a snapshot of version 12. Any other replica is sent its snapshot as version 12 as
 // soon as a field expires, and its feed ends before the first command that says so.
 // replica-field-expiry can say otherwise.
+//
+// A replica that doesn't know the times may be a Redis 7.0 in other ways, too: it gets a RESTORE of
+// a stream as that reads it, without the times when consumers last got something.
 
 // errFieldTimes ends the feed of a replica that may not know what comes next.
 var errFieldTimes = errors.New("replication: a field of a hash expires, and the replica hasn't shown that it knows what that is: " +
@@ -177,21 +180,25 @@ func (f *feed) adapt(payload []byte) ([]byte, error) {
 		if !ok {
 			return nil, fmt.Errorf("replication: no request at byte %d of a record of the log", at)
 		}
-		if fieldtimes.Gives(words) {
-			if f.times == stopAtTimes {
-				f.node.times.set(f.name(), timesWanted)
-				return nil, errFieldTimes
-			}
-			adapted = append(adapted, payload[done:at]...)
+		gives := fieldtimes.Gives(words)
+		if gives && f.times == stopAtTimes {
+			f.node.times.set(f.name(), timesWanted)
+			return nil, errFieldTimes
+		}
+		if gives || fieldtimes.IsNewerStream(words) {
 			rest, err := fieldtimes.Without(words)
 			if err != nil {
 				return nil, err
 			}
-			if adapted, err = appendInstead(adapted, rest, size); err != nil {
+			instead, err := appendInstead(append(adapted, payload[done:at]...), rest, size)
+			switch {
+			case err == nil:
+				adapted, done = instead, at+size
+			case gives:
 				f.node.times.set(f.name(), timesWanted)
 				return nil, err
+			default: // a newer Redis, whose stream this is, has compressed more: it goes on as it came
 			}
-			done = at + size
 		}
 		at += size
 	}

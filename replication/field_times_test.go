@@ -167,3 +167,61 @@ func TestLongerWithoutTimes(t *testing.T) {
 		t.Error("the replica gets its data again and again")
 	}
 }
+
+// TestStreamsForOlderReplicas: a replica that may be a Redis 7.0 gets a stream as that reads it, at
+// the same position; any other gets both times of the consumers. One that is longer so stays.
+func TestStreamsForOlderReplicas(t *testing.T) {
+	w := rdb.NewPayloadWriter()
+	w.SetFormat(rdb.Redis72)
+	w.Begin(nil)
+	w.BeginStream(0)
+	for _, part := range []rdb.StreamElement{
+		{Part: rdb.StreamTotals, Groups: 1}, {Part: rdb.StreamGroup, Name: []byte("g"), EntriesRead: -1},
+		{Part: rdb.StreamConsumer, Name: []byte("c"), Consumers: 1, SeenMs: 7, ActiveMs: 5},
+	} {
+		w.StreamPart(&part)
+	}
+	w.EndStream()
+	newer, err := w.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	older, err := rdb.AsUntimed(newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		times         fieldTimes
+		payload, want []byte
+	}{
+		{sendTimes, newer, newer}, {stopAtTimes, newer, older}, {dropTimes, newer, older},
+		{sendTimes, compressedStream(), compressedStream()}, {stopAtTimes, compressedStream(), compressedStream()}, {dropTimes, compressedStream(), compressedStream()},
+	} {
+		log := resp.AppendRequest(nil, words("SET a b")...)
+		log = resp.AppendRequest(log, []byte("RESTORE"), []byte("s"), []byte("0"), c.payload, []byte("REPLACE"), []byte("ABSTTL"))
+		log = resp.AppendRequest(log, words("SET c d")...)
+		f := &feed{node: &Node{}, times: c.times}
+		adapted, err := f.adapt(log)
+		if err != nil || len(adapted) != len(log) {
+			t.Errorf("%d: %d bytes of %d, %v", c.times, len(adapted), len(log), err)
+			continue
+		}
+		requests := resp.NewReader(bytes.NewReader(adapted), math.MaxInt64)
+		for i := range 3 {
+			request, _, err := requests.ReadRequest()
+			if err != nil || i == 1 && !bytes.Equal(request[3], c.want) {
+				t.Errorf("%d: %q, %v", c.times, request, err)
+			}
+		}
+	}
+}
+
+// compressedStream is a payload in the form of Redis 7.2 whose group has a name of 20 characters,
+// which is compressed: nothing so short is when it is written here.
+func compressedStream() []byte {
+	payload := []byte{21, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1} // no nodes, the totals, and a group
+	payload = append(payload, 0xc3, 5, 20, 0, 'g', 7<<5, 10, 0)
+	payload = append(payload, 0, 0, 0, 0, 0) // its id, what it has read, nothing pending, no consumers
+	payload = append(payload, 11, 0)
+	return binary.LittleEndian.AppendUint64(payload, rdb.CRC64(0, payload))
+}

@@ -138,8 +138,13 @@ func TestRedisWithoutFieldTimes(t *testing.T) {
 	converge(t, primary, replica)
 	do(t, c, "RESTORE", "of Redis 8", "0", "\x14\r\r\x00\x00\x00\x02\x00\x81a\x02\x81b\x02\xff\x0c\x00\xa8E\x83\x07N\x16\xa1\x94")
 	do(t, c, "RESTORE", "of Valkey 9", "0", "\x10\x0c\x0c\x00\x00\x00\x02\x00\x81a\x02\x01\x01\xffP\x00K\x8cZy4E\x83/")
+	do(t, c, "RESTORE", "stream of Redis 7.4", "0", "\x15\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01g\x00\x00\x81\xff\xff\xff\xff\xff\xff\xff\xff\x00\x02"+
+		"\x01a\ah\xe5\xcf\x8b\x01\x00\x00\x05h\xe5\xcf\x8b\x01\x00\x00\x00\x01b\ah\xe5\xcf\x8b\x01\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\x00\f\x00\x9e\x9b\xec\xf9\f\xf3\xab\xaf")
 	converge(t, primary, replica)
 	equal(t, primary, replica)
+	if consumers := do(t, replica.MustDial(t), "XINFO", "CONSUMERS", "stream of Redis 7.4", "g"); len(consumers.Elements) != 2 {
+		t.Errorf("the replica has these consumers: %s", consumers)
+	}
 
 	do(t, c, "HEXPIRE", "h", "1000", "FIELDS", "1", "a")
 	do(t, c, "SET", "behind", "it")

@@ -256,7 +256,8 @@ func restore(c *Invocation, key []byte, old storage.Key, value *rdb.Value, at in
 
 // repeatRestore repeats a RESTORE elsewhere. A payload that a Redis 7.0 can't read goes on as one
 // of the same value that it can, and a hash's times, for which no form is known to both Redis and
-// Valkey, as commands behind it.
+// Valkey, as commands behind it. A stream goes on as Redis 7.2 has it, with both times of each
+// consumer: the feed of a Redis that may be older has it in an older form.
 func repeatRestore(c *Invocation, key []byte, at int64) error {
 	payload := c.Args[3]
 	if c.Applying() || !rdb.IsNewerPayload(payload) {
@@ -269,7 +270,7 @@ func repeatRestore(c *Invocation, key []byte, at int64) error {
 	}
 	var own buffer.Writer
 	writer := rdb.NewPayloadWriter()
-	writer.SetFormat(rdb.Untimed)
+	writer.SetFormat(rdb.Redis72)
 	if err := c.DB.DumpTo(&own, k, writer); err != nil {
 		return err
 	}

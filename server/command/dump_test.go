@@ -1,10 +1,14 @@
 package command
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
+	"math"
 	"strings"
 	"testing"
 
+	"kedis/internal/resp"
 	"kedis/server/execute"
 	"kedis/storage/listpack"
 	"kedis/storage/rdb"
@@ -55,5 +59,55 @@ func TestRestoreOfWhatIsCompressed(t *testing.T) {
 		if reply := string(c.Session.Reply.Bytes()); strings.TrimSpace(reply) != test.reply {
 			t.Errorf("%s: %q, expected %q", name, reply, test.reply)
 		}
+	}
+}
+
+// streamOfNewer is a payload of Redis 7.4: a stream with a consumer that got something, then asked
+// in vain, and one that never got anything.
+func streamOfNewer(t *testing.T) string {
+	t.Helper()
+	w := rdb.NewPayloadWriter()
+	w.SetFormat(rdb.Redis72)
+	w.Begin(nil)
+	w.BeginStream(0)
+	for _, part := range []rdb.StreamElement{
+		{Part: rdb.StreamTotals, Groups: 1}, {Part: rdb.StreamGroup, Name: []byte("g"), EntriesRead: -1},
+		{Part: rdb.StreamConsumer, Name: []byte("a"), Consumers: 2, SeenMs: 1700000000007, ActiveMs: 1700000000005},
+		{Part: rdb.StreamConsumer, Name: []byte("b"), Consumers: 1, SeenMs: 1700000000007, ActiveMs: -1},
+	} {
+		w.StreamPart(&part)
+	}
+	w.EndStream()
+	payload, err := w.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload = binary.LittleEndian.AppendUint16(payload[:len(payload)-10], rdb.NewestVersion)
+	return string(binary.LittleEndian.AppendUint64(payload, rdb.CRC64(0, payload)))
+}
+
+// TestReplicasKnowBothTimesOfConsumers: a stream of a newer Redis comes to a replica as it is here.
+func TestReplicasKnowBothTimesOfConsumers(t *testing.T) {
+	e, log := newTestEngine(t)
+	c := newTestClient(t, e)
+	if reply := c.Do("RESTORE", "s", "0", streamOfNewer(t)); reply != "+OK\r\n" {
+		t.Fatal(reply)
+	}
+	replica := newStream(t)
+	reader := resp.NewReader(bytes.NewReader(log.Content), math.MaxInt64)
+	effect, _, err := reader.ReadRequest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rdb.PayloadVersion(effect[3]) != 11 {
+		t.Errorf("the effect's payload is of version %d, not Redis 7.2's", rdb.PayloadVersion(effect[3]))
+	}
+	if err := errors.Join(replica.Apply(effect, log.Content), replica.Commit()); err != nil {
+		t.Fatal(err)
+	}
+	want := c.Do("XINFO", "STREAM", "s", "FULL")
+	got := newTestClient(t, replica.engine).Do("XINFO", "STREAM", "s", "FULL")
+	if got != want || !strings.Contains(want, ":1700000000005\r\n") || !strings.Contains(want, "active-time\r\n:-1\r\n") {
+		t.Errorf("a replica has\n%q, its primary\n%q", got, want)
 	}
 }

@@ -1,6 +1,7 @@
 // Package fieldtimes knows which commands of a stream are about the times at which fields of hashes
-// expire, and what they do besides: for replicas and targets that don't know such times. It looks
-// at words only, and may import storage/rdb.
+// expire, and what they do besides: for replicas and targets that don't know such times. Of other
+// payloads it knows whether they are newer than Redis 7.0's. It looks at words only, and may import
+// storage/rdb.
 package fieldtimes
 
 import (
@@ -36,7 +37,8 @@ func Gives(words [][]byte) bool {
 
 func named(words [][]byte, name string) bool { return bytes.EqualFold(words[0], []byte(name)) }
 
-// Without returns what a command that Gives reports does besides; nil if that is nothing.
+// Without returns what a command does besides that Gives reports, or IsNewerStream, in a form that
+// Redis 7.0 reads; nil if that is nothing.
 func Without(words [][]byte) ([][]byte, error) {
 	switch {
 	case named(words, "HSETEX"):
@@ -53,13 +55,19 @@ func Without(words [][]byte) ([][]byte, error) {
 }
 
 func withoutTimes(words [][]byte) ([][]byte, error) {
-	payload, err := rdb.WithoutFieldTimes(words[3])
+	payload, err := rdb.AsUntimed(words[3])
 	if err != nil {
 		return nil, fmt.Errorf("fieldtimes: RESTORE of %.100q: %w", words[1], err)
 	}
 	changed := slices.Clone(words)
 	changed[3] = payload
 	return changed, nil
+}
+
+// IsNewerStream reports whether a command is a RESTORE of a stream as Redis 7.2 has it, which knows
+// when consumers last got something: a Redis 7.0 can't read that.
+func IsNewerStream(words [][]byte) bool {
+	return len(words) > 3 && named(words, "RESTORE") && rdb.IsNewerStreamPayload(words[3])
 }
 
 // IsNewerRestore reports whether a command is a RESTORE with a payload that a Redis 7.0 can't read.

@@ -42,8 +42,8 @@ type Encoder struct {
 
 	largestStreamNode int // bytes
 
-	format Format
-	timed  bool // a payload has a hash with fields that expire
+	format  Format
+	version uint16 // that a payload's reader has to know; Valkey has its own
 
 	text []byte
 	lzf  lzfCompressor
@@ -69,7 +69,7 @@ func (p *PayloadWriter) Begin(dst []byte) { p.reset(dst[:0], nil) }
 func (p *PayloadWriter) BeginTo(w io.Writer) { p.reset(p.buf[:0], w) }
 
 func (p *PayloadWriter) reset(dst []byte, w io.Writer) {
-	p.buf, p.w, p.hashed, p.crc, p.err, p.left, p.nodes, p.held, p.timed = dst, w, 0, 0, nil, 0, false, 0, false
+	p.buf, p.w, p.hashed, p.crc, p.err, p.left, p.nodes, p.held, p.version = dst, w, 0, 0, nil, 0, false, 0, Version
 }
 
 // Finish completes the payload and returns it. The error tells of misuse: that another number of

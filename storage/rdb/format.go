@@ -7,16 +7,21 @@ import (
 	"kedis/storage/listpack"
 )
 
-// Format is what the reader of what is written knows of fields that expire.
+// Format is what the reader of what is written knows of fields that expire, and of consumers of
+// streams.
 //
 //	           file          payload               hash with fields that expire
 //	Redis      REDIS0010     version 10, or 12     types 24 and 25; Redis from 7.4 on
 //	                         with such a hash
 //	Redis74    REDIS0012     the same              the same
+//	Redis72    REDIS0011     version 10, or 11     types 4 and 16: the times are left out
+//	                         of a stream
 //	Redis70    REDIS0010     version 10            ErrFieldTimes
 //	Untimed    REDIS0010     version 10            types 4 and 16: the times are left out
 //	Valkey     VALKEY080     version 80            type 22; Valkey from 9.0 on
 //
+// A stream has type 21 in Redis72, with the time when a consumer last got something, and else type
+// 19, without.
 // A Redis before 7.4 refuses a Redis74 file at its header, and a Redis file at the first such hash.
 type Format uint8
 
@@ -24,6 +29,7 @@ type Format uint8
 const (
 	Redis Format = iota
 	Redis74
+	Redis72
 	Redis70
 	Untimed
 	Valkey
@@ -37,6 +43,8 @@ func (f Format) header() string {
 	switch f {
 	case Redis74:
 		return "REDIS0012"
+	case Redis72:
+		return "REDIS0011"
 	case Valkey:
 		return "VALKEY080"
 	}
@@ -45,13 +53,10 @@ func (f Format) header() string {
 
 // payloadVersion is what a payload ends with.
 func (e *Encoder) payloadVersion() uint16 {
-	switch {
-	case e.format == Valkey:
+	if e.format == Valkey {
 		return ValkeyVersion
-	case e.timed:
-		return NewestVersion
 	}
-	return Version
+	return e.version
 }
 
 // SetFormat says for whom payloads are written from now on; at first it is Redis.
@@ -62,7 +67,7 @@ func (p *PayloadWriter) SetFormat(f Format) { p.format = f }
 func (e *Encoder) ExpiringHashListpack(firstMs int64, l listpack.Listpack) {
 	if e.format == Redis || e.format == Redis74 {
 		e.begin(typeHashListpackExpiry)
-		e.timed = true
+		e.version = NewestVersion
 		e.buf = binary.LittleEndian.AppendUint64(e.buf, uint64(firstMs))
 		e.string(l)
 		return
@@ -86,7 +91,7 @@ func (e *Encoder) BeginExpiringHash(firstMs int64, fields uint64) {
 	switch e.format {
 	case Redis, Redis74:
 		e.begin(typeHashMetadata)
-		e.timed = true
+		e.version = NewestVersion
 		e.buf = binary.LittleEndian.AppendUint64(e.buf, uint64(firstMs))
 		e.length(fields)
 		e.left, e.nodes, e.firstMs = fields, false, firstMs
@@ -128,9 +133,9 @@ func PayloadHasFieldTimes(payload []byte) bool {
 	return Type(payload[0]) >= typeHashMetadataPreGA && Type(payload[0]) <= typeHashListpackExpiry
 }
 
-// WithoutFieldTimes returns a payload of the same hash whose fields don't expire. A server has
-// taken the payload, as those of FieldTimes.
-func WithoutFieldTimes(payload []byte) ([]byte, error) {
+// AsUntimed returns a payload of the same value that Redis 7.0 reads, in which no fields expire. A
+// server has taken the payload, as those of FieldTimes.
+func AsUntimed(payload []byte) ([]byte, error) {
 	v, err := (&Decoder{Trusted: true}).Payload(payload)
 	if err != nil {
 		return nil, err
@@ -142,6 +147,11 @@ func WithoutFieldTimes(payload []byte) ([]byte, error) {
 		return nil, err
 	}
 	return w.Finish()
+}
+
+// IsNewerStreamPayload reports whether what should be a payload is a stream as Redis72 has it.
+func IsNewerStreamPayload(payload []byte) bool {
+	return len(payload) >= payloadFooter && Type(payload[0]) == typeStreamListpacks3
 }
 
 // IsNewerPayload reports whether what should be a payload is one that a Redis 7.0 can't read.

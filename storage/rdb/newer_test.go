@@ -97,7 +97,7 @@ func TestFormats(t *testing.T) {
 		want    []string
 	}{
 		Redis: {"REDIS0010", 12, smallTimed}, Redis74: {"REDIS0012", 12, smallTimed}, Valkey: {"VALKEY080", 80, smallTimed},
-		Untimed: {"REDIS0010", 10, untimed}, Redis70: {"REDIS0010", 10, nil},
+		Redis72: {"REDIS0011", 10, untimed}, Untimed: {"REDIS0010", 10, untimed}, Redis70: {"REDIS0010", 10, nil},
 	} {
 		for _, source := range newer {
 			if !slices.Equal(source.want, smallTimed) {
@@ -145,6 +145,68 @@ func TestFormats(t *testing.T) {
 	}
 }
 
+// TestFormatsOfStreams: a stream has both times of its consumers in the form of Redis 7.2 only.
+func TestFormatsOfStreams(t *testing.T) {
+	stream := func(e *Encoder) {
+		e.BeginStream(1)
+		id := StreamID{Ms: 1, Seq: 1}
+		for _, part := range []StreamElement{
+			{Part: StreamEntry, ID: id, Node: id, Fields: [][]byte{[]byte("f"), []byte("v")}},
+			{Part: StreamTotals, Length: 1, ID: id, FirstID: id, EntriesAdded: 1, Groups: 1},
+			{Part: StreamGroup, Name: []byte("g"), EntriesRead: -1},
+			{Part: StreamConsumer, Name: []byte("a"), Consumers: 2, SeenMs: 7, ActiveMs: 5},
+			{Part: StreamConsumer, Name: []byte("b"), Consumers: 1, SeenMs: 7, ActiveMs: -1},
+		} {
+			e.StreamPart(&part)
+		}
+		e.EndStream()
+	}
+	for format, version := range map[Format]uint16{Redis72: 11, Redis: 10, Redis74: 10, Redis70: 10, Untimed: 10, Valkey: 80} {
+		p := NewPayloadWriter()
+		p.SetFormat(format)
+		p.Begin(nil)
+		stream(&p.Encoder)
+		payload, err := p.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []int64{7, 7, 7, 7}
+		if format == Redis72 {
+			want = []int64{7, 5, 7, -1}
+		}
+		if got := timesOfConsumers(t, payload); !slices.Equal(got, want) || PayloadVersion(payload) != version {
+			t.Errorf("format %d: version %d, times %d", format, PayloadVersion(payload), got)
+		}
+		if newer := format == Redis72; IsNewerStreamPayload(payload) != newer || IsNewerPayload(payload) != (newer || format == Valkey) {
+			t.Errorf("format %d: newer, or not", format)
+		}
+		older, err := AsUntimed(payload)
+		if err != nil || PayloadVersion(older) != Version || len(older) > len(payload) {
+			t.Errorf("format %d: %d bytes of %d, %v", format, len(older), len(payload), err)
+		} else if got := timesOfConsumers(t, older); !slices.Equal(got, []int64{7, 7, 7, 7}) {
+			t.Errorf("format %d: times %d as Redis 7.0 has them", format, got)
+		}
+	}
+}
+
+// timesOfConsumers is when a stream's consumers were seen, and got something.
+func timesOfConsumers(t *testing.T, payload []byte) (times []int64) {
+	t.Helper()
+	v, err := new(Decoder).Payload(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for v.Next() {
+		if p := v.Element.Stream; p.Part == StreamConsumer {
+			times = append(times, p.SeenMs, p.ActiveMs)
+		}
+	}
+	if v.Err() != nil {
+		t.Fatal(v.Err())
+	}
+	return times
+}
+
 // TestPlainPayloadsStay: a value without times is written as Redis 7.0 reads it.
 func TestPlainPayloadsStay(t *testing.T) {
 	payload := write(t, func(e *Encoder) { e.HashListpack(pack("a", "1")) })
@@ -165,7 +227,7 @@ func TestPlainPayloadsStay(t *testing.T) {
 		t.Errorf("a packed hash that had times: version %d, %q", PayloadVersion(payload), got)
 	}
 	timed := []byte(newer[1].payload)
-	without, err := WithoutFieldTimes(timed)
+	without, err := AsUntimed(timed)
 	if err != nil || !PayloadHasFieldTimes(timed) || PayloadHasFieldTimes(without) || len(without) > len(timed) {
 		t.Errorf("%d bytes of %d, %v", len(without), len(timed), err)
 	}

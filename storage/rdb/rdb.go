@@ -27,6 +27,9 @@ import (
 // Version is the RDB version that the package writes: Redis 7.0's.
 const Version = 10
 
+// versionOf72 is that of Redis 7.2, which knows when consumers last got something.
+const versionOf72 = 11
+
 // NewestVersion is the newest RDB version of Redis's that the package reads: that of 7.4 and 8.0.
 const NewestVersion = 12
 

@@ -25,10 +25,15 @@ type streamEncoder struct {
 	counted bool // consumers of this group
 }
 
-// BeginStream begins a stream that has so many nodes, in the form that Redis 7.0 gives it. Its
-// parts follow in the order that StreamPart tells, then End. Entries of one node follow each other.
+// BeginStream begins a stream that has so many nodes. Its parts follow in the order that StreamPart
+// tells, then End. Entries of one node follow each other.
 func (e *Encoder) BeginStream(nodes uint64) {
-	e.begin(typeStreamListpacks2)
+	if e.format == Redis72 {
+		e.begin(typeStreamListpacks3)
+		e.version = versionOf72
+	} else {
+		e.begin(typeStreamListpacks2)
+	}
 	e.length(nodes)
 	e.left, e.nodes = nodes, false
 	e.stream.begin()
@@ -66,6 +71,9 @@ func (e *Encoder) StreamPart(p *StreamElement) {
 		}
 		e.string(p.Name)
 		e.buf = binary.LittleEndian.AppendUint64(e.buf, uint64(p.SeenMs))
+		if e.format == Redis72 {
+			e.buf = binary.LittleEndian.AppendUint64(e.buf, uint64(p.ActiveMs))
+		}
 		e.length(p.Pending)
 	case StreamOwned:
 		e.rawStreamID(p.ID)
