@@ -1,6 +1,8 @@
 package command
 
 import (
+	"errors"
+
 	"kedis/server/execute"
 )
 
@@ -195,11 +197,25 @@ func cmdScriptLoad(c *Invocation) error {
 		return err
 	}
 	known, err := keptBy(c.Engine).scripts.load(c.Args[2])
+	if refused := Error(""); errors.As(err, &refused) && c.Applying() {
+		passOverScript(c, refused)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	c.Reply.BulkString(known.name)
 	return nil
+}
+
+// passOverScript passes over a primary's script that can't be loaded: that changes no data, and
+// what runs it is refused. A Redis before 7.0 puts scripts into functions, so it takes other texts.
+func passOverScript(c *Invocation, reason error) {
+	logger, sha := c.Engine.Logger, scriptDigest(c.Args[2])
+	c.AfterCommit(func() {
+		logger.Warn("a script of the primary can't be loaded, and is passed over", "sha1", string(sha[:]), "error", reason)
+	})
+	c.Reply.OK()
 }
 
 func cmdScriptKill(c *Invocation) error {

@@ -9,8 +9,12 @@ import (
 	"kedis/storage"
 )
 
+// notHere is a script that a Redis before 7.0 takes, which puts it into a function, and sends to
+// its replicas.
+const notHere = "return 1 end function another() return 2"
+
 // TestScriptsOfAStream: what a primary sends has no scripts in it, by whatever name, and no
-// transaction of them. Their bodies alone change nothing.
+// transaction of them. Their bodies alone change nothing, and needn't be ones that can be loaded.
 func TestScriptsOfAStream(t *testing.T) {
 	for _, script := range [][]string{
 		{"EVAL", "return redis.call('set', KEYS[1], math.random())", "1", "key"},
@@ -37,7 +41,7 @@ func TestScriptsOfAStream(t *testing.T) {
 		}
 	}
 	s := newStream(t)
-	for _, line := range [][]string{{"SCRIPT", "FLUSH"}, {"SCRIPT", "LOAD", "return 1"}} {
+	for _, line := range [][]string{{"SCRIPT", "FLUSH"}, {"SCRIPT", "LOAD", notHere}, {"SCRIPT", "LOAD", "return 1"}, {"SET", "behind", "it"}} {
 		if err := s.apply(line...); err != nil {
 			t.Error(err)
 		}
@@ -45,7 +49,14 @@ func TestScriptsOfAStream(t *testing.T) {
 	if err := s.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	if reply := newTestClient(t, s.engine).Do("EVALSHA", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "0"); reply != ":1\r\n" {
+	c := newTestClient(t, s.engine)
+	if reply := c.Do("GET", "behind"); reply != "$2\r\nit\r\n" {
+		t.Errorf("what comes behind a script that can't be loaded: %q", reply)
+	}
+	if reply := c.Do("SCRIPT", "LOAD", notHere); !strings.HasPrefix(reply, "-ERR Error compiling script") {
+		t.Errorf("a client's script that can't be loaded: %q", reply)
+	}
+	if reply := c.Do("EVALSHA", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "0"); reply != ":1\r\n" {
 		t.Errorf("a script that was loaded: %q", reply)
 	}
 }
