@@ -261,6 +261,30 @@ func TestInclude(t *testing.T) {
 	}
 }
 
+// TestIncludeFromAnyDirectory: what stands in an include line is a pattern, and the name of the
+// directory isn't. As in Redis, a file whose name is a pattern that doesn't match it isn't found.
+func TestIncludeFromAnyDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), `a[1] \*?`)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"main.conf": "include b[1].conf\ninclude c*.conf\ninclude d.conf\ninclude e[[]1].conf\n", "b[1].conf": "hz 30", "c1.conf": "timeout 4",
+		"d.conf": "port 1", "e[1].conf": "databases 3",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := New()
+	if err := c.Load(filepath.Join(dir, "main.conf")); err != nil {
+		t.Fatal(err)
+	}
+	if c.HZ.Get() != New().HZ.Get() || c.Timeout.Get() != 4 || c.Port.Get() != 1 || c.Databases.Get() != 3 {
+		t.Errorf("hz %d, timeout %d, port %d, databases %d", c.HZ.Get(), c.Timeout.Get(), c.Port.Get(), c.Databases.Get())
+	}
+}
+
 func TestFilesThatIncludeEachOther(t *testing.T) {
 	path := writeFile(t, "include *.conf\ninclude *.conf\n")
 	if err := New().Load(path); err == nil || !strings.Contains(err.Error(), "do they include each other?") {

@@ -96,12 +96,16 @@ func (l *loader) include(words []string, from string) error {
 	if len(words) != 1 {
 		return fmt.Errorf("include: expected a file name or pattern, got %d words", len(words))
 	}
-	pattern := words[0]
+	pattern, directory := words[0], filepath.Dir(from)
+	isPattern := strings.ContainsAny(pattern, "*?[")
+	if isPattern { // the directory isn't, whatever its name
+		directory = literally.Replace(directory)
+	}
 	if !filepath.IsAbs(pattern) {
-		pattern = filepath.Join(filepath.Dir(from), pattern)
+		pattern = filepath.Join(directory, pattern)
 	}
 	paths := []string{pattern}
-	if strings.ContainsAny(words[0], "*?[") {
+	if isPattern {
 		var err error
 		if paths, err = filepath.Glob(pattern); err != nil {
 			return fmt.Errorf("include: %w", err)
@@ -119,6 +123,9 @@ func (l *loader) include(words []string, from string) error {
 	}
 	return nil
 }
+
+// literally makes a pattern that only a name itself matches.
+var literally = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
 // hidden reports whether a file is one that glob(3) takes only where the pattern begins so, too.
 func hidden(path string) bool { return strings.HasPrefix(filepath.Base(path), ".") }
