@@ -304,7 +304,7 @@ func (e *Engine) invalidate(events *storage.KeyEvents, loops []change, reads map
 	}
 	changed := gatherChanges(events, loops)
 	for _, key := range changed.keys {
-		look := func(r *reader) (missed, has bool) {
+		missed := e.Caching.readers.Take([]byte(key), func(r *reader) (missed, has bool) {
 			if changed.passesOver(key, r.session.Load()) {
 				return false, true
 			}
@@ -312,12 +312,9 @@ func (e *Engine) invalidate(events *storage.KeyEvents, loops []change, reads map
 				return read.beside(changed.last[key])
 			}
 			return true, false
-		}
-		stays := func(r *reader) bool { _, has := look(r); return has }
-		for _, r := range e.Caching.readers.Take([]byte(key), stays) {
-			if missed, _ := look(r); missed {
-				e.tellReader(r, key)
-			}
+		})
+		for _, r := range missed {
+			e.tellReader(r, key)
 		}
 	}
 	if e.Caching.prefixes.Count() > 0 {

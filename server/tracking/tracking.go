@@ -126,9 +126,10 @@ func (t *Table[C]) Knows(key []byte) bool {
 	return known
 }
 
-// Take returns all who have read a key, and forgets those for whom stays is false. It does both as
-// one step, so that a Take for the same name in another database finds those who stay.
-func (t *Table[C]) Take(key []byte, stays func(C) bool) []C {
+// Take looks at all who have read a key: it returns those who are to be told, and forgets those who
+// don't stay. It does that as one step, so that a Take for the same name in another database finds
+// those who stay.
+func (t *Table[C]) Take(key []byte, look func(C) (told, stays bool)) []C {
 	if t.keys.Load() == 0 {
 		return nil
 	}
@@ -136,15 +137,20 @@ func (t *Table[C]) Take(key []byte, stays func(C) bool) []C {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	taken := t.take(s, string(key))
+	toTell := taken[:0]
 	for _, client := range taken {
-		if stays(client) {
+		told, stays := look(client)
+		if told {
+			toTell = append(toTell, client)
+		}
+		if stays {
 			t.remember(s, client, key)
 		}
 	}
-	return taken
+	return toTell
 }
 
-// take is Take, with nobody who stays, in a shard that is locked.
+// take forgets all who have read a key, in a shard that is locked, and returns them.
 func (t *Table[C]) take(s *shard[C], key string) []C {
 	read, known := s.readers[key]
 	if known {
@@ -156,7 +162,7 @@ func (t *Table[C]) take(s *shard[C], key string) []C {
 	return read.list
 }
 
-// TakeAny is Take of any key; found is false when there is none.
+// TakeAny forgets all who have read some key, and returns them; found is false when there is none.
 func (t *Table[C]) TakeAny() (key string, readers []C, found bool) {
 	for range shards {
 		s := &t.shards[t.next.Add(1)%shards]

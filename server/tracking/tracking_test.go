@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// nobody stays when he is taken.
-func nobody(int) bool { return false }
+// nobody stays, and all are told.
+func nobody(int) (told, stays bool) { return true, false }
 
 func TestTable(t *testing.T) {
 	table := NewTable(func(int) bool { return false })
@@ -29,14 +29,19 @@ func TestTable(t *testing.T) {
 	table.Remember(1, []byte("d"))
 	table.Remember(2, []byte("d"))
 	for _, left := range [][]int{{1, 2}, {2}} {
-		if readers := table.Take([]byte("d"), func(client int) bool { return client == 2 }); !slices.Equal(readers, left) {
+		if readers := table.Take([]byte("d"), func(client int) (told, stays bool) { return true, client == 2 }); !slices.Equal(readers, left) {
 			t.Errorf("readers of d, of whom 2 stays: %v", readers)
 		}
 		if keys, items := table.Size(); keys != 2 || items != 2 {
 			t.Errorf("%d keys, %d items while 2 stays", keys, items)
 		}
 	}
-	table.Take([]byte("d"), nobody)
+	if readers := table.Take([]byte("d"), func(int) (told, stays bool) { return false, true }); len(readers) != 0 {
+		t.Errorf("readers of d, who aren't to be told: %v", readers)
+	}
+	if readers := table.Take([]byte("d"), nobody); !slices.Equal(readers, []int{2}) {
+		t.Errorf("readers of d, who has stayed: %v", readers)
+	}
 	if key, readers, found := table.TakeAny(); key != "b" || !slices.Equal(readers, []int{1}) || !found {
 		t.Errorf("any: %q %v", key, readers)
 	}
