@@ -203,8 +203,9 @@ func (c *Config) scripts() []*option {
 		row("script-write-limit", &c.ScriptWriteLimit, integer(0, unlimited, "records"), "100000", live,
 			`How many records one script may write, and messages it may publish. They become visible in one step, which
 			holds up other writers: some 50 ms for so many. What is published, or told of keys, may have so many kilobytes,
-			and all that is written, with what goes to the log, 16 times as many. A script that writes or publishes more gets an error, and
-			nothing of it is kept. 0 is no limit.`),
+			and all that is written, with what goes to the log, 16 times as many: long values, too, and collections that are
+			made as a whole, which are on their way to disk before the commit. A script that writes or publishes more gets
+			an error, and nothing of it is kept. 0 is no limit.`),
 	}
 }
 

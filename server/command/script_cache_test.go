@@ -274,6 +274,33 @@ func TestLongRecordsOfScriptsDontPileUp(t *testing.T) {
 	}
 }
 
+// TestStagedValuesOfScriptsDontPileUp: what a script writes ahead of its commit is bounded as what
+// waits for it.
+func TestStagedValuesOfScriptsDontPileUp(t *testing.T) {
+	e, _ := newTestEngine(t)
+	c := newTestClient(t, e)
+	value := strings.Repeat("x", 6<<20)
+	c.Do("set", "long", value)
+	payload := c.Do("dump", "long") // some hundred kilobytes
+	payload = strings.TrimSuffix(payload[strings.Index(payload, "\n")+1:], "\r\n")
+	for call, argument := range map[string]string{
+		"'set', 'other' .. i, ARGV[1]":         value,
+		"'copy', 'long', 'other' .. i":         "",
+		"'bitop', 'not', 'other' .. i, 'long'": "",
+		"'restore', 'other' .. i, 0, ARGV[1]":  payload,
+		"'append', 'other' .. i, ARGV[1]":      value,
+	} {
+		c.Set("script-write-limit", "2000") // 32 MB
+		for calls, refused := range map[string]bool{"2": false, "8": true} {
+			reply := c.Do("eval", "for i = 1, "+calls+" do redis.call("+call+") end return redis.call('dbsize')", "0", argument)
+			if strings.Contains(reply, "script-write-limit") != refused || !refused && !strings.HasPrefix(reply, ":") {
+				t.Errorf("%s calls of %s: %s", calls, call, reply)
+			}
+			c.Do("eval", "for i = 1, 8 do redis.call('del', 'other' .. i) end", "0")
+		}
+	}
+}
+
 // onWrite is called for each line of a log.
 type onWrite func()
 

@@ -114,8 +114,9 @@ func (c *Invocation) Deferred() int {
 // who are notified of keys, and those who get messages.
 func (c *Invocation) Tells() int { return c.Txn.Tells() + c.batch.running.outbox.published }
 
-// Gathered is how many bytes wait for the commit in all: records, and what Tells counts.
-func (c *Invocation) Gathered() int { return c.Txn.Gathered() + c.Tells() }
+// Gathered is how many bytes wait for the commit in all: records, those that were written ahead of
+// it, and what Tells counts.
+func (c *Invocation) Gathered() int { return c.Txn.Gathered() + int(c.Txn.Staged()) + c.Tells() }
 
 // ChangeLibraries notes what the libraries of functions are from here on in the transaction: the
 // family that has them says what that is.

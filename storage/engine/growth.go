@@ -20,6 +20,14 @@ func (t *Txn) Grown(s *Savepoint, database int) (keys, bytes int64) {
 	return keys, bytes + bytesOf(t.journal.entries[min(s.entries, len(t.journal.entries)):], ns)
 }
 
+// Staged is how many bytes of records were written ahead of the commit.
+func (t *Txn) Staged() (bytes int64) {
+	for i := range t.staging.collections {
+		bytes += t.staging.collections[i].bytes
+	}
+	return bytes
+}
+
 // bytesOf is the bytes of those records that are a namespace's.
 func bytesOf(entries []change, ns *Namespace) (bytes int64) {
 	for i := range entries {
