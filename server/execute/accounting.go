@@ -58,7 +58,7 @@ func (c *Invocation) execution(took time.Duration) Execution {
 
 // ShowScript shows a script to monitors ahead of what it calls.
 func (c *Invocation) ShowScript() {
-	if b := c.batch; b.engine.inUse.any(monitoring) && !b.repeat.starting() {
+	if b := c.batch; b.engine.inUse.any(monitoring) && !b.repeat.starting() && !b.running.request.counted {
 		c.shown = true
 		b.showLater(Execution{Request: c.Request, Session: c.Session, Database: c.selected, seen: true})
 	}
@@ -97,6 +97,7 @@ func (b *Batch) accountAll(c *Invocation, took time.Duration) {
 		b.engine.Observer.Observe(shown)
 		*shown = Execution{}
 	}
+	b.noteCounted(c.Request)
 }
 
 func (b *Batch) accountRan() {
@@ -124,12 +125,12 @@ func (b *Batch) account(ran *Execution) {
 }
 
 // count counts a call of a command, and the error, unless it was told of before. What a start
-// repeats from the log was counted when it ran first.
+// repeats from the log was counted when it ran first, and so was what is executed again.
 func (b *Batch) count(command *Command, took time.Duration, failure string, told bool) {
 	if failure != "" && !told {
-		b.engine.CountError(failure)
+		b.countError(failure)
 	}
-	if b.repeat.starting() {
+	if b.repeat.starting() || b.running.request.counted {
 		return
 	}
 	command.Measures.Record(b.clock.lane, took, failure != "")
@@ -140,15 +141,29 @@ func (b *Batch) count(command *Command, took time.Duration, failure string, told
 
 // countRefused counts a request that doesn't run.
 func (b *Batch) countRefused(command *Command, failure string) {
-	if command != nil {
+	if command != nil && !b.running.request.counted {
 		command.Measures.Reject(b.clock.lane)
 	}
-	b.engine.CountError(failure)
+	b.countError(failure)
+}
+
+// countError counts an error reply of the running request, or inside of it. One that is executed
+// again has errors that count only when it had none before: a write had been done then.
+func (b *Batch) countError(text string) {
+	if !b.running.request.failed {
+		b.running.erred = true
+		b.engine.CountError(text)
+	}
+}
+
+// noteCounted notes that a request was counted, should it be executed again.
+func (b *Batch) noteCounted(r *Request) {
+	r.counted, r.failed = true, r.failed || b.running.erred
 }
 
 // shows reports whether a request that took so long is shown to the observer.
 func (b *Batch) shows(took time.Duration) bool {
-	return int64(took) >= b.engine.ObserveFrom.Load() && !b.repeat.starting()
+	return int64(took) >= b.engine.ObserveFrom.Load() && !b.repeat.starting() && !b.running.request.counted
 }
 
 // countLookups takes up what the transaction has counted.

@@ -192,6 +192,7 @@ func (b *Batch) execute(s *Session, r *Request) Outcome {
 // admit asks the gates, in Redis's order.
 func (b *Batch) admit(s *Session, r *Request) error {
 	s.noteCommand(r.Command)
+	b.running.begin(r)
 	b.goodThen = b.engine.role.good.Load()
 	if r.malformed {
 		return r.refusal()
@@ -205,10 +206,11 @@ func (b *Batch) turnDown(s *Session, r *Request, refusal error) Outcome {
 		b.repeat.failure = refusal
 		return Done
 	}
-	if r.Command != nil {
+	if r.Command != nil && !r.counted {
 		r.Command.Measures.Reject(b.clock.lane)
 	}
 	b.refuse(s, r, refusal)
+	b.noteCounted(r)
 	return Done
 }
 
@@ -244,7 +246,8 @@ func (b *Batch) makePlan(c *Invocation) error { return b.plan.make(c, b.repeat.a
 // failPlan answers a request that can't be planned.
 func (b *Batch) failPlan(c *Invocation, err error) {
 	c.Fail(err)
-	b.engine.CountError(c.failure)
+	b.countError(c.failure)
+	b.noteCounted(c.Request)
 }
 
 // barred looks again, inside of the gate, whether a command may run now: whoever stops writes, for

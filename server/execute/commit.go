@@ -19,7 +19,9 @@ func (b *Batch) Commit() error {
 	b.running.reset()
 	b.members.forgetWriters()
 	b.engine.Statistics.Batches.Add(b.clock.lane, 1)
-	b.countLookups()
+	if stands(err) {
+		b.countLookups()
+	}
 	b.locks.release()
 	b.txn.Reset()
 	b.countPass()
@@ -86,6 +88,7 @@ func (b *Batch) Has(s *Session) bool { return s.member != 0 }
 func (b *Batch) Undo(err error) (again bool) {
 	if !stands(err) {
 		b.members.undo(err)
+		b.txn.Lookups() // they will be counted when they are made again
 		return true
 	}
 	text := logFailed(err).Error()

@@ -2,6 +2,7 @@ package execute
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -120,5 +121,79 @@ func TestAWorkersCommitInDoubtStands(t *testing.T) {
 	client.session.Reply.Reset()
 	if reply := client.do("GET", "key"); reply != "$5\r\nvalue\r\n" {
 		t.Errorf("GET answers %q behind the transaction", reply)
+	}
+}
+
+// What is executed again, since the commit failed, was counted when it was executed first: only an
+// error that it hadn't met then is new.
+func TestWhatIsExecutedAgainIsCountedOnce(t *testing.T) {
+	e, log := newTestEngine(t)
+	client, other := e.NewClient(Nowhere{}), newTestClient(t, e)
+	other.do("SET", "list", "none")
+	other.do("CONFIG", "SET", "slowlog-log-slower-than", "0")
+	other.do("CONFIG", "RESETSTAT")
+	other.do("SLOWLOG", "RESET")
+	b := e.NewBatch(0)
+	execute := executesOn(t, b)
+	for _, request := range []string{"SET key value", "GET key", "LPOP list", "NOSUCH", "MULTI", "INCR number", "GET key", "EXEC",
+		"EVAL return{redis.pcall('get','key'),redis.pcall('llen','list')} 2 key list", "MULTI", "STRLEN key"} {
+		execute(client, strings.Split(request, " ")...)
+	}
+	log.Fail = errors.New("EIO")
+	err := b.Commit()
+	if err == nil || !b.Undo(err) {
+		t.Fatalf("the commit hasn't failed: %v", err)
+	}
+	var again []*Request
+	for _, executed := range b.Members()[0].Executed {
+		again = append(again, b.Again(client, executed))
+	}
+	b.Clear()
+	for _, request := range again {
+		if outcome := b.Execute(client, request); outcome != Done {
+			t.Fatalf("%q: outcome %d", request.Args, outcome)
+		}
+	}
+	if err := b.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	b.Clear()
+	log.Fail, client.Refuse = nil, nil
+	execute(client, "EXEC")
+	if err := b.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	b.Clear()
+
+	usec := regexp.MustCompile(`usec.*?,(rejected.*)`)
+	for field, want := range map[string]string{
+		"cmdstat_set":         "calls=1,rejected_calls=0,failed_calls=0",
+		"cmdstat_get":         "calls=3,rejected_calls=0,failed_calls=0",
+		"cmdstat_lpop":        "calls=1,rejected_calls=0,failed_calls=1",
+		"cmdstat_llen":        "calls=1,rejected_calls=0,failed_calls=1",
+		"cmdstat_multi":       "calls=2,rejected_calls=0,failed_calls=0",
+		"cmdstat_incr":        "calls=1,rejected_calls=0,failed_calls=0",
+		"cmdstat_exec":        "calls=2,rejected_calls=0,failed_calls=0",
+		"cmdstat_eval":        "calls=1,rejected_calls=0,failed_calls=0",
+		"cmdstat_strlen":      "calls=1,rejected_calls=0,failed_calls=0",
+		"errorstat_ERR":       "count=1", // NOSUCH
+		"errorstat_WRONGTYPE": "count=2", // LPOP, which is refused now, and LLEN
+		"errorstat_MISCONF":   "count=2", // SET and INCR
+		"errorstat_EXECABORT": "count=1",
+		"keyspace_hits":       "1", // by LLEN
+		"keyspace_misses":     "3", // by GET, also within EVAL, and by STRLEN
+	} {
+		if got := usec.ReplaceAllString(other.info(field), "$1"); got != want {
+			t.Errorf("%s is %q, not %q", field, got, want)
+		}
+	}
+	slow := map[string]int{}
+	for _, entry := range e.Slowlog.Latest(-1) {
+		slow[string(entry.Arguments[0])]++
+	}
+	for name, want := range map[string]int{"SET": 1, "GET": 2, "LPOP": 1, "EVAL": 1, "MULTI": 2} {
+		if slow[name] != want {
+			t.Errorf("the slow log has %s %d times, not %d", name, slow[name], want)
+		}
 	}
 }

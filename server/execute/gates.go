@@ -158,7 +158,7 @@ func (b *Batch) refuse(s *Session, r *Request, err error) {
 	case s.Transaction.Active:
 		s.Transaction.Aborted = true
 	}
-	b.engine.CountError(err.Error())
+	b.countError(err.Error())
 	s.Reply.Error(err.Error())
 }
 

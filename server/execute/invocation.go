@@ -222,13 +222,15 @@ func (c *Invocation) Invoke(r *Request, reply *resp.Writer) error {
 type running struct {
 	stack    []*Invocation // the outermost first, and memory for more
 	outbox   outbox
-	undo     func() // takes back what the outermost has done outside of the transaction
-	underway bool   // the outermost runs
-	noted    bool   // that its client reads what is queued: it is EXEC, and reads from a view
-	wrote    bool   // it has left effects
-	counting bool   // it is to be run again, to count on
-	sealed   bool   // by a NoBatch command, or by Seal: nothing joins it
-	marked   int    // the key events whose watchers were told
+	undo     func()   // takes back what the outermost has done outside of the transaction
+	request  *Request // the outermost
+	erred    bool     // an error of it was counted
+	underway bool     // the outermost runs
+	noted    bool     // that its client reads what is queued: it is EXEC, and reads from a view
+	wrote    bool     // it has left effects
+	counting bool     // it is to be run again, to count on
+	sealed   bool     // by a NoBatch command, or by Seal: nothing joins it
+	marked   int      // the key events whose watchers were told
 	loops    []change
 	reads    map[reading]lateRead
 	unnoted  map[string]*Session // what was read from a view, and by whom, though it had not been noted
@@ -246,6 +248,9 @@ type running struct {
 	turnedUp []uint32 // locks that the outermost has turned out to need, and got
 	readMore bool     // it has read what its plan doesn't lock
 }
+
+// begin says that a request is the outermost.
+func (r *running) begin(request *Request) { r.request, r.erred = request, false }
 
 // abandon takes back what runs.
 func (r *running) abandon() {

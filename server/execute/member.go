@@ -32,7 +32,17 @@ func (m *members) remember(s *Session, r *Request, reply replyPart) {
 		member.Session, member.mark, member.state = s, reply.from, s.before
 	}
 	member := &m.list[s.member-1]
+	if r.Command != nil && r.Command.RunsQueue {
+		member.noteQueuedCounted()
+	}
 	member.Executed = append(member.Executed, Executed{r.Args, r.noted, reply})
+}
+
+// noteQueuedCounted notes that the requests which EXEC has run were counted with it.
+func (m *Member) noteQueuedCounted() {
+	for i := len(m.Executed) - 1; i >= 0 && !m.Executed[i].counted; i-- { // back to MULTI
+		m.Executed[i].counted = true
+	}
 }
 
 // wrote notes a session that has effects.

@@ -32,6 +32,8 @@ type Request struct {
 // noted is what was noted of a request, once, although it may be executed again.
 type noted struct {
 	metered  bool      // it was counted as one of a second's
+	counted  bool      // statistics and observers have it: it is executed again
+	failed   bool      // so was an error of it
 	denials  int32     // how many, of it or inside of it, are in the log of what was denied
 	overRate *overRate // why it was refused then; nil: it was admitted
 }

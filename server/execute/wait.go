@@ -380,6 +380,7 @@ func (s *Session) HungUp() bool { return s.hungUp.Load() }
 // leave at once; else the request is to be executed again.
 func (b *Batch) Answered(s *Session, r *Request, blocked *Blocked) bool {
 	mark := s.Reply.Mark()
+	b.running.begin(r)
 	switch {
 	case blocked.reply != nil:
 		s.Reply.Raw(blocked.reply)
