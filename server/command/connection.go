@@ -40,7 +40,7 @@ func connectionFamily() Family {
 		{Name: "quit", Arity: -1, Flags: atAnyTime, Categories: CategoryConnection, Run: cmdQuit, Immediate: true, Subscribed: true,
 			Group: "connection", Since: "1.0.0", Complexity: "O(1)",
 			Summary: "Closes the connection when everything was answered."},
-		{Name: "reset", Arity: 1, Flags: atAnyTime, Categories: CategoryConnection, Run: cmdReset, Immediate: true, Subscribed: true,
+		{Name: "reset", Arity: 1, Flags: atAnyTime | AtOnce, Categories: CategoryConnection, Run: cmdReset, Immediate: true, Subscribed: true,
 			Group: "connection", Since: "6.2.0", Complexity: "O(1)",
 			Summary: "Makes the connection what it was when it began."},
 		{Name: "select", Arity: 2, Flags: Loading | Stale | Fast, Categories: CategoryConnection, Run: cmdSelect, Selects: true, Databases: databasesIn(1),

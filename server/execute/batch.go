@@ -263,9 +263,10 @@ func (b *Batch) barred(s *Session, r *Request) bool {
 }
 
 // separates reports whether the commit of what was executed has to come first: a command can't be
-// executed again that had effects outside of the transaction, should the commit fail.
+// executed again that had effects outside of the transaction, should the commit fail. One that may
+// be, by itself, mustn't show its effects to what its client has sent before it.
 func (b *Batch) separates(s *Session, r *Request) bool {
-	return b.running.sealed && r.flags&NoBatch == 0 || standsAlone(s, r) && !b.txn.Empty()
+	return b.running.sealed && r.flags&NoBatch == 0 || standsAlone(s, r) && !b.txn.Empty() || r.flags&AtOnce != 0 && s.member > 0
 }
 
 // standsAlone reports whether a command, or one that EXEC is about to run, has effects outside of

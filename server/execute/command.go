@@ -142,8 +142,9 @@ const (
 	// batch is committed first, and what comes behind them joins another one.
 	NoBatch
 	// AtOnce commands have effects outside of the transaction, too, but may be executed again by
-	// themselves. Inside of another request they, and NoBatch commands, run when that can't be
-	// taken back any more: see Invocation.keepRunning.
+	// themselves: what their client has sent before is committed first. Inside of another request
+	// they, and NoBatch commands, run when that can't be taken back any more: see
+	// Invocation.keepRunning.
 	AtOnce
 	// Protected commands are for those whom enable-debug-command names.
 	Protected

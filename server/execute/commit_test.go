@@ -124,6 +124,23 @@ func TestAWorkersCommitInDoubtStands(t *testing.T) {
 	}
 }
 
+// failsToCommit commits what one client's requests have written, to a log that takes nothing, and
+// returns the requests, to be executed again.
+func failsToCommit(t *testing.T, b *Batch) (again []*Request) {
+	t.Helper()
+	err := b.Commit()
+	if err == nil || !b.Undo(err) {
+		t.Fatalf("the commit hasn't failed: %v", err)
+	}
+	for _, member := range b.Members() {
+		for _, executed := range member.Executed {
+			again = append(again, b.Again(member.Session, executed))
+		}
+	}
+	b.Clear()
+	return again
+}
+
 // What is executed again, since the commit failed, was counted when it was executed first: only an
 // error that it hadn't met then is new.
 func TestWhatIsExecutedAgainIsCountedOnce(t *testing.T) {
@@ -140,16 +157,7 @@ func TestWhatIsExecutedAgainIsCountedOnce(t *testing.T) {
 		execute(client, strings.Split(request, " ")...)
 	}
 	log.Fail = errors.New("EIO")
-	err := b.Commit()
-	if err == nil || !b.Undo(err) {
-		t.Fatalf("the commit hasn't failed: %v", err)
-	}
-	var again []*Request
-	for _, executed := range b.Members()[0].Executed {
-		again = append(again, b.Again(client, executed))
-	}
-	b.Clear()
-	for _, request := range again {
+	for _, request := range failsToCommit(t, b) {
 		if outcome := b.Execute(client, request); outcome != Done {
 			t.Fatalf("%q: outcome %d", request.Args, outcome)
 		}
@@ -194,6 +202,54 @@ func TestWhatIsExecutedAgainIsCountedOnce(t *testing.T) {
 	for name, want := range map[string]int{"SET": 1, "GET": 2, "LPOP": 1, "EVAL": 1, "MULTI": 2} {
 		if slow[name] != want {
 			t.Errorf("the slow log has %s %d times, not %d", name, slow[name], want)
+		}
+	}
+}
+
+// What acts at once waits for the commit of what its client has sent before: else that would be
+// executed again in the state of later.
+func TestWhatIsExecutedAgainSeesNothingOfLater(t *testing.T) {
+	const refused, script = "-MISCONF Errors writing to the log: storage: EIO\r\n", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db" // return 1
+	for pipeline, want := range map[string]string{
+		"SET key value,CLIENT GETNAME,CLIENT SETNAME later":       refused + "$6\r\nbefore\r\n+OK\r\n",
+		"CLIENT GETNAME,CLIENT SETNAME later,SET key value":       "$6\r\nbefore\r\n+OK\r\n" + refused,
+		"SET key value,CLIENT GETNAME,RESET":                      refused + "$6\r\nbefore\r\n+RESET\r\n",
+		"SET key value,SCRIPT EXISTS " + script + ",SCRIPT FLUSH": refused + "*1\r\n:1\r\n+OK\r\n",
+		"SET key value,ACL LOG,ACL LOG RESET":                     refused + "*1\r\n",
+		"SET key value,CLIENT GETNAME,HELLO 2 SETNAME later,QUIT": refused + "$6\r\nbefore\r\n*14\r\n",
+	} {
+		e, log := newTestEngine(t)
+		client := newTestClient(t, e)
+		client.do("SCRIPT", "LOAD", "return 1")
+		client.do("AUTH", "nobody", "wrong") // ACL LOG has it
+		client.do("CLIENT", "SETNAME", "before")
+		s, b := client.session, client.batch
+		var waiting []*Request
+		for _, request := range strings.Split(pipeline, ",") {
+			waiting = append(waiting, b.Read(s, words(strings.Split(request, " ")...)))
+		}
+		for b.Open() || len(waiting) > 0 {
+			if len(waiting) > 0 {
+				outcome := b.Execute(s, waiting[0])
+				if outcome == Done {
+					waiting = waiting[1:]
+					continue
+				}
+				if outcome != Separate {
+					t.Fatalf("%q: outcome %d", waiting[0].Args, outcome)
+				}
+			}
+			if !b.txn.Empty() {
+				log.Fail = errors.New("EIO")
+				waiting = append(failsToCommit(t, b), waiting...)
+				log.Fail = nil
+			} else if err := b.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			b.Clear()
+		}
+		if reply := string(s.Reply.Bytes()); !strings.HasPrefix(reply, want) {
+			t.Errorf("%s: %q, not %q", pipeline, reply, want)
 		}
 	}
 }
