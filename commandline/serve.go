@@ -265,16 +265,49 @@ func serveData(c *config.Config, data *datadir.Directory, supervisor *supervisor
 		logger.Info("stopping")
 	}
 	supervisor.stopping()
-	if errors.Is(err, server.ErrStuck) { // what still runs may begin what the engine's Stop ends
-		return errors.Join(err, data.Abandon())
+	return errors.Join(err, v.end(errors.Is(err, server.ErrStuck)))
+}
+
+const (
+	stopTimeout = 10 * time.Second
+	// closeTimeout is for a store that has gigabytes to bring to a slow disk: who supervises the
+	// server is the one to lose patience. Only a disk that never answers needs more.
+	closeTimeout = 10 * time.Minute
+)
+
+// errLeft is the end of a server in which something still runs that uses the store.
+var errLeft = errors.New("what still runs should have ended: the store is not closed, and the next start reads more of the log, as after a kill")
+
+// end ends all but the server, and closes the data. stuck says that the server has not ended: what
+// still runs may begin what the engine's Stop ends.
+func (v *service) end(stuck bool) error {
+	err := errLeft
+	if !stuck && v.endOthers() {
+		err = inTime(closeTimeout, "closing the store", v.data.Store.Close)
 	}
+	return errors.Join(err, inTime(stopTimeout, "closing the log", v.data.Log().Close))
+}
+
+// endOthers ends what uses the store beside the server, and reports whether nothing does any more.
+func (v *service) endOthers() bool {
 	stopped := v.engine.Stop()
-	v.node.Stop()
-	if !stopped {
-		return errors.Join(err, data.Abandon())
+	stopped = v.node.Stop(stopTimeout) && stopped
+	return stopped && inTime(stopTimeout, "removing in the background", func() error {
+		v.sweeping.Wait() // who waited for a worker was sent away
+		return nil
+	}) == nil
+}
+
+// inTime returns what f does, or an error when that takes too long: the disk may never answer it.
+func inTime(limit time.Duration, what string, f func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- f() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(limit):
+		return fmt.Errorf("%s has not ended within %s: the disk may not answer; the next start goes on as after a kill", what, limit)
 	}
-	v.sweeping.Wait() // who waited for a worker was sent away
-	return errors.Join(err, data.Close())
 }
 
 // run serves until the end is asked for. Clients are accepted while the log is applied, which may
@@ -413,8 +446,6 @@ func newSweeper(engine *execute.Engine, expiries execute.Expiring, enabled func(
 		Failed:     func(err error) { logger.Error("removing in the background", "error", err) },
 	})
 }
-
-const stopTimeout = 10 * time.Second
 
 // stopWhenAsked has the server stop serving when its end is asked for.
 func stopWhenAsked(s *server.Server, stopper *stopper, logger hclog.Logger) {

@@ -178,8 +178,24 @@ func (n *Node) Start(created bool) {
 	n.running.Go(n.tick)
 }
 
-// Stop ends all links. Nothing is committed by the part after it has returned.
-func (n *Node) Stop() {
+// Stop ends all links. It is called once, and after a while it gives up what still goes on, which
+// the disk may keep for ever. Nothing is committed by the part any more when it returns true.
+func (n *Node) Stop(within time.Duration) (stopped bool) {
+	ended := make(chan struct{})
+	go func() {
+		n.end()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return true
+	case <-time.After(within):
+		return false
+	}
+}
+
+// end is Stop without a bound.
+func (n *Node) end() {
 	n.roles.Lock()
 	n.change(func() { n.stopped = true })
 	if n.link != nil {

@@ -342,7 +342,9 @@ func TestNoLinkBehindTheStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(n.recovered) // as Start does
-	n.Stop()
+	if !n.Stop(time.Minute) {
+		t.Fatal("something goes on")
+	}
 	if changed, err := n.Follow("127.0.0.1", 1); err != nil || !changed {
 		t.Fatalf("%v, %v", changed, err)
 	}
@@ -376,4 +378,27 @@ func TestNoLinkBeforeRecovery(t *testing.T) {
 	n.roles.Unlock()
 	close(h.admit)
 	n.running.Wait()
+}
+
+// TestStopOnADiskThatDoesNotAnswer: who holds the roles waits for the disk, and so does what runs.
+func TestStopOnADiskThatDoesNotAnswer(t *testing.T) {
+	for name, begin := range map[string]func(n *Node, answer <-chan struct{}){
+		"roles": func(n *Node, answer <-chan struct{}) {
+			n.roles.Lock()
+			go func() {
+				<-answer
+				n.roles.Unlock()
+			}()
+		},
+		"running": func(n *Node, answer <-chan struct{}) { n.running.Go(func() { <-answer }) },
+	} {
+		n, answer := node(t, t.TempDir(), ""), make(chan struct{})
+		begin(n, answer)
+		if n.Stop(time.Millisecond) {
+			t.Errorf("%s: the stop says that nothing goes on", name)
+		}
+		close(answer)
+		<-n.stop
+		n.running.Wait()
+	}
 }

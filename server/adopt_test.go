@@ -167,7 +167,11 @@ func startSynchronizing(t *testing.T, to string) *synchronizing {
 	s.node.Start(true)
 	s.dial().want("+OK", "SET", "key", "0")
 	port := primaryWith(t, stringIn("1"), s.data.Log().Position()) // so that either log has the position
-	t.Cleanup(s.node.Stop)
+	t.Cleanup(func() {
+		if !s.node.Stop(patience) {
+			t.Error("replication goes on")
+		}
+	})
 	t.Cleanup(s.goOn)
 	if _, err := s.node.Follow("127.0.0.1", port); err != nil {
 		t.Fatal(err)

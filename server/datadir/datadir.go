@@ -183,13 +183,6 @@ func (d *Directory) RefuseWrites(reason error) {
 // Log is the log that the data belongs to.
 func (d *Directory) Log() *binlog.Log { return d.log.Load() }
 
-// Abandon closes the log, and leaves the store to those who still use it. The next start applies
-// the log, as after a kill.
-func (d *Directory) Abandon() error {
-	d.logger.Error("commands still run that should have ended: the store is not closed, and the next start reads more of the log")
-	return d.Log().Close()
-}
-
 // Close persists everything and closes the store and the log.
 func (d *Directory) Close() error {
 	return errors.Join(d.Store.Close(), d.Log().Close())
