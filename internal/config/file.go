@@ -113,6 +113,7 @@ func (l *loader) include(words []string, from string) error {
 		paths = slices.DeleteFunc(paths, func(path string) bool { return hidden(path) && !hidden(pattern) })
 	}
 	defer l.config.renames.include(len(l.config.renames.given))
+	defer l.config.users.include(len(l.config.users.given))
 	for _, path := range paths {
 		if l.files == mostFiles {
 			return fmt.Errorf("include: more than %d files; do they include each other?", mostFiles)

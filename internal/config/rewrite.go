@@ -155,6 +155,9 @@ func (c *Config) writeAndRead(file *os.File, lines []string) (different []string
 	if len(l.problems) > 0 && check.users.repeated {
 		return nil, errors.New("a user stands in an included file, too: use an aclfile, or write the line there")
 	}
+	if name, is := c.users.comesBack(&check.users); is {
+		return nil, fmt.Errorf("an included file has the user %s, who is no more: use an aclfile, or take the line away", name)
+	}
 	if command, is := check.renames.repeats(); is {
 		return nil, fmt.Errorf("an included file has a %s of %s, too: leave it in one of both", renameOption, command)
 	}

@@ -14,14 +14,17 @@ const userOption = "user"
 type UserLine struct {
 	Place string   // where it stands, as "kedis.conf:12"
 	Words []string // the name and the rules, which the server checks
+
+	included bool // stands in an included file, which Rewrite leaves alone
 }
 
 // userLines are those of a configuration. They are an option's value, so that they are documented
 // and rewritten as others are.
 type userLines struct {
 	given    []UserLine
-	repeated bool            // some user has several
-	now      func() []string // what is in force, for Rewrite; nil: what was given
+	repeated bool              // some user has several
+	now      func() []string   // what is in force, for Rewrite; nil: what was given
+	began    map[string]string // what was so at first, by name
 }
 
 // UserLines returns the lines that say what users may do, in their order.
@@ -33,6 +36,44 @@ func (c *Config) KeepUsers(lines func() []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.users.now = lines
+	c.users.began = c.users.inForce()
+}
+
+// inForce are the lines that are in force, by name.
+func (u *userLines) inForce() map[string]string {
+	lines := map[string]string{}
+	for _, line := range u.now() {
+		name, _, _ := strings.Cut(line, " ")
+		lines[name] = line
+	}
+	return lines
+}
+
+// include notes that the lines from a number on stand in included files.
+func (u *userLines) include(from int) {
+	for i := range u.given[from:] {
+		u.given[from+i].included = true
+	}
+}
+
+// isIncluded reports whether a user's line stands in an included file.
+func (u *userLines) isIncluded(name string) bool {
+	return slices.ContainsFunc(u.given, func(line UserLine) bool { return line.included && line.Words[0] == name })
+}
+
+// comesBack returns a user who is gone since the start, and would come back with the next one, of
+// which the lines are: he stands in an included file.
+func (u *userLines) comesBack(next *userLines) (name string, is bool) {
+	if u.now == nil {
+		return "", false
+	}
+	now := u.inForce()
+	for name := range u.began {
+		if now[name] == "" && next.isIncluded(name) {
+			return name, true
+		}
+	}
+	return "", false
 }
 
 func (c *Config) userOption() *option {
@@ -50,22 +91,28 @@ func (u *userLines) add(place string, words []string) error {
 		u.repeated = true
 		return fmt.Errorf("%s: Duplicate user found. A user can only be defined once in config files", words[0])
 	}
-	u.given = append(u.given, UserLine{place, slices.Clone(words)})
+	u.given = append(u.given, UserLine{Place: place, Words: slices.Clone(words)})
 	return nil
 }
 
 // addFlag takes a flag's value, without quotes. It stands for the line that a file has for the
-// user: Rewrite writes down what flags have said.
+// user: Rewrite writes down what flags have said, but for lines of included files, beside which it
+// would be an error.
 func (u *userLines) addFlag(text string) error {
 	if text == "" {
 		return nil
 	}
 	const place = "--" + userOption
 	words := strings.FieldsFunc(text, isBlank)
+	included := len(words) > 0 && u.isIncluded(words[0])
 	u.given = slices.DeleteFunc(u.given, func(former UserLine) bool {
 		return former.Place != place && len(words) > 0 && former.Words[0] == words[0]
 	})
-	return u.add(place, words)
+	if err := u.add(place, words); err != nil {
+		return err
+	}
+	u.given[len(u.given)-1].included = included
+	return nil
 }
 
 func isBlank(r rune) bool { return strings.ContainsRune(" \t\r\n\v\f", r) }
@@ -78,16 +125,21 @@ func (u *userLines) prepare(string) (change, error) {
 
 func (u *userLines) String() string { return strings.Join(u.lines(), "\n") }
 
-// lines are as a file has them: rules may hold quotes.
+// lines are as a file has them, for rules may hold quotes, but for those that stand in included
+// files and are in force as they were.
 func (u *userLines) lines() (lines []string) {
 	if u.now != nil {
 		for _, line := range u.now() {
-			lines = append(lines, quotedLine(strings.Split(line, " ")))
+			if name, _, _ := strings.Cut(line, " "); !u.isIncluded(name) || line != u.began[name] {
+				lines = append(lines, quotedLine(strings.Split(line, " ")))
+			}
 		}
 		return lines
 	}
 	for _, line := range u.given {
-		lines = append(lines, quotedLine(line.Words))
+		if !line.included {
+			lines = append(lines, quotedLine(line.Words))
+		}
 	}
 	return lines
 }

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -12,9 +14,10 @@ func TestUserLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []UserLine{
-		{path + ":2", []string{"alice", "on", ">a b", "~x"}}, {path + ":4", []string{"bob", "off"}}, {"--user", []string{"carol", "(+get", "~a\u00a0b)"}}}
+		{Place: path + ":2", Words: []string{"alice", "on", ">a b", "~x"}}, {Place: path + ":4", Words: []string{"bob", "off"}},
+		{Place: "--user", Words: []string{"carol", "(+get", "~a\u00a0b)"}}}
 	if got := c.UserLines(); !reflect.DeepEqual(got, want) {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("%v, want %v", got, want)
 	}
 	if len(c.Match([]byte("user"))) > 0 || len(c.Match([]byte("use*"))) > 0 || c.Set([][2]string{{"user", "x"}}) == nil {
 		t.Error("CONFIG GET or SET knows user lines")
@@ -47,25 +50,54 @@ func TestRewriteUsers(t *testing.T) {
 	}
 }
 
-// TestRewriteUsersOfAnInclude: the file would name a user twice, and the next start would fail.
-func TestRewriteUsersOfAnInclude(t *testing.T) {
-	included := writeFile(t, "user alice on\n")
-	text := "include " + included + "\n"
-	c, path := loaded(t, text)
-	c.KeepUsers(func() []string { return []string{"alice off"} })
-	if err := c.Rewrite(); err == nil || !strings.Contains(err.Error(), "an included file") || readFile(t, path) != text {
-		t.Errorf("%v; the file is %q", err, readFile(t, path))
+// TestRewriteLeavesIncludedUsers whom nobody has changed: redis-server 7.0 writes them into the
+// file itself, too, and doesn't start any more. One who was changed, or is gone, is refused, since
+// redis-server wouldn't start then either, or would have him again.
+func TestRewriteLeavesIncludedUsers(t *testing.T) {
+	path := writeFile(t, "user alice on\ninclude other*.conf\nuser dora on\nhz 20\n")
+	included := filepath.Join(filepath.Dir(path), "other.conf")
+	include := func(content string) {
+		t.Helper()
+		if err := os.WriteFile(included, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-}
-
-// TestRewriteWithoutUserOfAnInclude: the last user of an included file, who is gone, would come
-// back.
-func TestRewriteWithoutUserOfAnInclude(t *testing.T) {
-	text := "include " + writeFile(t, "user alice on\n") + "\n"
-	c, path := loaded(t, text)
-	c.KeepUsers(func() []string { return nil })
-	if err := c.Rewrite(); err == nil || !strings.Contains(err.Error(), "an included file has lines of user") || readFile(t, path) != text {
-		t.Errorf("%v; the file is %q", err, readFile(t, path))
+	const users = "user bob on\nuser carol on\nuser default on nopass ~* &* +@all\n"
+	include(users)
+	c, err := started(path, [][2]string{{"user", "carol off"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	alice, bob := "alice on resetchannels -@all", "bob on resetchannels -@all"
+	carol, dora := "carol off resetchannels -@all", "dora on resetchannels -@all"
+	inForce := []string{alice, bob, carol, dora} // of the default user there is nothing to say
+	c.KeepUsers(func() []string { return inForce })
+	const own = "user alice on resetchannels -@all\ninclude other*.conf\nuser dora on resetchannels -@all\nhz 30\n"
+	set(t, c, "hz", "30")
+	for range 2 {
+		if got := rewritten(t, c, path); got != own {
+			t.Errorf("%q, want %q", got, own)
+		}
+	}
+	for name, now := range map[string][]string{
+		"changed": {alice, bob + " +get", carol, dora},
+		"gone":    {alice, carol, dora},
+		"default": {alice, bob, carol, "default off nopass ~* &* +@all", dora},
+		"nobody":  nil,
+	} {
+		inForce = now
+		if err := c.Rewrite(); err == nil || !strings.Contains(err.Error(), "an included file") || readFile(t, path) != own {
+			t.Errorf("%s: %v; the file is %q", name, err, readFile(t, path))
+		}
+	}
+	include("") // then a start has none of them twice, nor again
+	inForce = []string{alice, bob + " +get", dora}
+	const changed = "user alice on resetchannels -@all\ninclude other*.conf\nuser bob on resetchannels -@all +get\nuser dora on resetchannels -@all\nhz 30\n"
+	if got := rewritten(t, c, path); got != changed {
+		t.Errorf("%q, want %q", got, changed)
+	}
+	if _, err := started(path, nil); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -217,7 +217,7 @@ func (e *Engine) BeginUsers() error {
 	c := e.Config
 	var lines []access.Line
 	for _, line := range c.UserLines() {
-		lines = append(lines, access.Line(line))
+		lines = append(lines, access.Line{Place: line.Place, Words: line.Words})
 	}
 	if c.ACLFile.Get() != "" {
 		if len(lines) > 0 {
