@@ -52,7 +52,7 @@ func debugCommands() []debugCommand {
 		{"PROTOCOL", 3, 3, nil, debugProtocol,
 			[]string{"PROTOCOL <type>", "    Reply with a test value of the specified type. <type> can be: string,",
 				"    integer, double, bignum, null, array, set, map, attrib, push, verbatim,", "    true, false."}},
-		{"RELOAD", 2, 2, planEverything, debugReload,
+		{"RELOAD", 2, 2, planWorker, debugReload,
 			[]string{"RELOAD", "    Bring everything to disk, close the store and open it again."}},
 		{"SET-ACTIVE-EXPIRE", 3, 3, nil, debugSetActiveExpire,
 			[]string{"SET-ACTIVE-EXPIRE <0|1>", "    Setting it to 0 disables expiring keys in background when they are not",
@@ -186,17 +186,21 @@ func debugReload(c *Invocation) error {
 	if c.Engine.Loading() { // what applies the log takes no locks
 		return execute.ErrLoading
 	}
-	if !c.Alone() {
+	if c.Nested() {
 		return Error("ERR DEBUG RELOAD can't run inside of MULTI")
 	}
-	if err := c.Engine.Store.Reopen(); err != nil {
-		if !c.Engine.Store.Closed() {
-			return Errorf("ERR %v", err)
-		}
+	err := c.Reopen()
+	var refusal Error // it never came to that
+	switch {
+	case err == nil:
+		c.Reply.OK()
+		return nil
+	case errors.As(err, &refusal):
+		return refusal
+	case c.Engine.Store.Closed():
 		return errors.Join(err, c.Engine.Server.Shutdown()) // there is nothing to serve from any more
 	}
-	c.Reply.OK()
-	return nil
+	return Errorf("ERR %v", err)
 }
 
 func debugSetActiveExpire(c *Invocation) error {

@@ -14,6 +14,8 @@ type saves struct {
 	mu   sync.Mutex
 	done chan struct{} // closed when the one that is being made is done; nil: none is
 	SaveStatus
+
+	making sync.Mutex // held by who makes one, and by who opens the store anew; done is set before, and longer
 }
 
 // SaveStatus is what is known of the checkpoints.
@@ -99,7 +101,9 @@ func (e *Engine) makeCheckpoint() error {
 	if !filepath.IsAbs(parent) {
 		parent = filepath.Join(e.Config.Dir.Get(), parent)
 	}
+	e.saves.making.Lock()
 	directory, err := e.Store.Save(parent, int(e.Config.CheckpointKeep.Get()), time.Now())
+	e.saves.making.Unlock()
 	e.saves.end(commits, err)
 	if err != nil {
 		e.Logger.Error("making a checkpoint", "error", err)
@@ -118,4 +122,28 @@ func (e *Engine) SaveInBackground() error {
 		_ = e.makeCheckpoint() // which logs the error, and INFO tells of it
 	}()
 	return nil
+}
+
+// Reopen closes the store and opens it again, while nothing else runs. The store waits for a
+// checkpoint then, so this waits for its end before, while others run. The command runs on a
+// worker, and holds no locks.
+func (c *Invocation) Reopen() error {
+	e, b := c.Engine, c.batch
+	for {
+		none := true
+		c.Yield(func() { none = e.saves.await(e.stopped) })
+		if !none {
+			return ErrStopping
+		}
+		b.plan.Everything = true
+		if err := b.awaitTurn(); err != nil {
+			return err
+		}
+		if e.saves.making.TryLock() {
+			defer e.saves.making.Unlock()
+			return e.Store.Reopen()
+		}
+		b.leaveLong() // one has begun meanwhile
+		b.locks.release()
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kedis/internal/metrics"
 )
 
 func TestSaves(t *testing.T) {
@@ -90,5 +92,58 @@ func TestSaveBehindAnother(t *testing.T) {
 	engine.saves.end(0, nil)
 	if !engine.idle(time.Minute) {
 		t.Error("the checkpoint is waited for that is made")
+	}
+}
+
+// TestReopenBehindACheckpoint waits for the end of one, and of one that begins just then, while
+// others run.
+func TestReopenBehindACheckpoint(t *testing.T) {
+	e, _ := newTestEngine(t)
+	running := make(chan struct{})
+	row := &Command{Name: "test", Arity: 1, Flags: Worker | NoBatch, Summary: "Reopens.", Group: "server", Since: "1.0.0", Run: func(c *Invocation) error {
+		close(running)
+		if err := c.Reopen(); err != nil {
+			return err
+		}
+		c.Reply.OK()
+		return nil
+	}}
+	e.Table.add(row)
+	row.Measures = metrics.NewCommand(e.Statistics.Lanes)
+	e.saves.begin()
+	e.saves.making.Lock()
+	reopened := make(chan string)
+	go func() {
+		s := NewSession(Nowhere{}, true)
+		e.Work(s, read(e, s, "test"))
+		reopened <- string(s.Reply.Bytes())
+	}()
+	<-running
+	c := newTestClient(t, e)
+	for range 100 {
+		if reply := c.do("set", "key", "value"); reply != "+OK\r\n" {
+			t.Fatalf("SET: %q", reply)
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	e.saves.end(0, nil)
+	e.saves.begin()
+	select {
+	case reply := <-reopened:
+		t.Fatalf("it was reopened while a checkpoint is made: %q", reply)
+	case <-time.After(10 * time.Millisecond):
+	}
+	e.saves.making.Unlock()
+	e.saves.end(0, nil)
+	select {
+	case reply := <-reopened:
+		if reply != "+OK\r\n" {
+			t.Errorf("the command: %q", reply)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it is never reopened")
+	}
+	if reply := c.do("get", "key"); reply != "$5\r\nvalue\r\n" {
+		t.Errorf("GET: %q", reply)
 	}
 }
