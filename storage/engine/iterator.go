@@ -26,8 +26,7 @@ type Iterator struct {
 	bounds  rocks.IteratorOptions // of below
 	key     []byte
 	value   []byte
-	passing *passing // memory for the entry; nil: each entry has its own, a part of kept
-	kept    []byte
+	passing *passing // memory for the entry; nil: each entry has its own, a part of what the transaction keeps
 	err     error
 }
 
@@ -206,24 +205,11 @@ func (it *Iterator) nextBelow() bool {
 		p.key, p.value = append(p.key[:0], it.below.Key()...), append(p.value[:0], it.below.Value()...)
 		it.key, it.value = p.key, p.value
 	} else {
-		it.key, it.value = it.keep(it.below.Key()), it.keep(it.below.Value())
+		kept := &it.txn.kept
+		it.key, it.value = kept.keep(it.below.Key()), kept.keep(it.below.Value())
 	}
 	it.advanceBelow()
 	return true
-}
-
-// What keep takes memory by.
-const leastMemory, mostMemory = 256, 8 << 10
-
-// keep copies bytes to memory that isn't written to again: entries share it, since small ones each
-// with their own cost twice the time.
-func (it *Iterator) keep(b []byte) []byte {
-	if cap(it.kept)-len(it.kept) < len(b) {
-		it.kept = make([]byte, 0, max(len(b), min(max(2*cap(it.kept), leastMemory), mostMemory)))
-	}
-	from := len(it.kept)
-	it.kept = append(it.kept, b...)
-	return it.kept[from:len(it.kept):len(it.kept)]
 }
 
 func (it *Iterator) order(a, b []byte) int {

@@ -33,6 +33,7 @@ type Txn struct {
 	prefetched prefetched
 	order      order
 	hashes     hashes
+	kept       kept
 	outcome    outcome
 }
 
@@ -241,6 +242,7 @@ func (t *Txn) Reset() {
 	t.running.mode, t.running.budget, t.running.asked = Mode{}, unlimited, 0
 	t.staging.spill, t.staging.spilled = nil, 0
 	t.releaseStaged(0)
+	t.kept.reset()
 	clear(t.order.used)
 	t.order.forgotten = t.order.forgotten[:0]
 	t.order.used, t.order.asked, t.order.countAtMost, t.order.settled = t.order.used[:0], false, 0, false
